@@ -1,0 +1,37 @@
+# Everything is installed into .venv; only python3 (3.11 or later), pip, venv and make are needed.
+PYTHON ?= python3
+BIN = .venv/bin
+
+.PHONY: demo test test-slow check bench clean
+
+demo: .venv/ready
+	-$(BIN)/diagnose fixtures/story/step6-triton-default.log
+
+test: .venv/dev check
+	$(BIN)/python -m pytest -n auto
+
+test-slow: .venv/dev
+	$(BIN)/python -m pytest -m slow
+
+check: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/diagnose rules lint
+
+bench: .venv/dev
+	$(BIN)/python benchmarks/startup.py
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+.venv/dev: .venv/ready
+	$(BIN)/python -m pip install --quiet --group dev
+	touch $@
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

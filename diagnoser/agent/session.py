@@ -1,0 +1,117 @@
+"""From what the user gave to the answer."""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from diagnoser.inference.catalog import Catalog, catalog_for
+from diagnoser.inference.diagnose import Judged, judge_readings
+from diagnoser.inference.diagnosis import Diagnosis
+from diagnoser.inference.reading import Reader, Reading
+from diagnoser.inference.unwrapping import unwrapped
+from diagnoser.inference.window import Window
+from diagnoser.rulebook.book import default_folders
+from diagnoser.sources import Limits, Source, Unreadable, open_sources
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with a source's name, the bytes read so far and the size where it is known."""
+
+
+class Options(NamedTuple):
+    """What a diagnosis may be told.
+
+    rules: further rule folders. launch: which launch of a log, counted from 1 (None: the last). window: which
+    times and lines count. naive: use the slow scanner. year: the year of stamps without one.
+    """
+
+    rules: tuple[Path, ...] = ()
+    launch: int | None = None
+    window: Window = Window()
+    naive: bool = False
+    year: int | None = None
+    limits: Limits = Limits()
+
+
+DEFAULTS = Options()
+
+
+class Read(NamedTuple):
+    """What came of the sources: readings, and sentences about what could not be read."""
+
+    readings: list[Reading]
+    unreadable: list[str]
+
+
+def read_sources(
+    sources: Iterable[Source | Unreadable],
+    catalog: Catalog,
+    options: Options,
+    progress: Progress | None = None,
+) -> Read:
+    """Read everything there is; what cannot be read becomes a sentence."""
+    read = Read([], [])
+    for source in sources:
+        if isinstance(source, Unreadable):
+            read.unreadable.append(f"{source.name}: {source.reason}")
+            continue
+        reader = Reader(catalog, source.name, source.host, options.year)
+        for chunk in options.window.chunks(unwrapped(source.chunks()), options.year):
+            reader.feed(chunk.data, chunk.first_line, last=chunk.last)
+            if progress is not None:
+                progress(source.name, chunk.offset + len(chunk.data), source.size)
+        reader.reading.notes.extend(str(note) for note in source.notes)
+        read.readings.append(reader.reading)
+    return read
+
+
+def run(
+    paths: Sequence[str | Path], options: Options = DEFAULTS, progress: Progress | None = None
+) -> Judged | list[str]:
+    """The diagnosis of files, folders, globs, archives and "-"; or the sentences why nothing was readable."""
+    catalog = _catalog(options)
+    read = read_sources(open_sources(paths, limits=options.limits), catalog, options, progress)
+    if not any(reading.lines for reading in read.readings):
+        return read.unreadable or ["there is nothing to read: the input is empty"]
+    return judge_readings(read.readings, catalog.pack, launch=options.launch, unreadable=read.unreadable)
+
+
+def run_text(text: str | bytes, options: Options = DEFAULTS, name: str = "stdin") -> Judged:
+    """The diagnosis of one pasted text."""
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    catalog = _catalog(options)
+    read = read_sources([Source.from_bytes(name, data)], catalog, options)
+    return judge_readings(read.readings, catalog.pack, launch=options.launch)
+
+
+def diagnose(given: str | Path | Sequence[str | Path], options: Options = DEFAULTS) -> Diagnosis:
+    """The public API: ``diagnose(text)`` for a text with line ends, ``diagnose(path)`` or a list of paths.
+
+    Raises `diagnoser.DiagnoserError` when nothing could be read.
+    """
+    if isinstance(given, str) and "\n" in given:
+        return run_text(given, options).diagnosis
+    paths: Sequence[str | Path] = [given] if isinstance(given, str | Path) else given
+    judged = run(paths, options)
+    if isinstance(judged, list):
+        from diagnoser import DiagnoserError
+
+        raise DiagnoserError("; ".join(judged))
+    return judged.diagnosis
+
+
+def _catalog(options: Options) -> Catalog:
+    folders = default_folders(options.rules)
+    return catalog_for(tuple(map(str, folders)), options.naive)
+
+
+def year_now() -> int:
+    """The reference year for stamps without one."""
+    import time
+
+    return time.gmtime().tm_year
+
+
+def from_terminal() -> bool:
+    """Whether standard input is a person."""
+    return sys.stdin is not None and sys.stdin.isatty()

@@ -1,0 +1,47 @@
+"""The command line: `diagnose`."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from diagnoser import __version__
+
+COMMANDS = ("rules", "schema")
+
+
+def entry() -> None:
+    """The console script."""
+    # pydantic looks for plugins in every installed package, which takes longer than a diagnosis.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command line; exit code 0: nothing above info, 1: a cause, 2: wrong call or nothing read."""
+    if list(arguments) in (["--version"], ["-V"]):
+        # Answered before anything is imported: shells and scripts ask this often.
+        print(f"diagnose {__version__}")
+        return 0
+    try:
+        return _run(list(arguments))
+    except KeyboardInterrupt:
+        print("diagnose: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`); that is no error of ours.
+        sys.stderr.close()
+        return 0
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments and arguments[0] in COMMANDS:
+        from diagnoser.cli import rules, schema
+
+        return {"rules": rules.run, "schema": schema.run}[arguments[0]](arguments[1:])
+    from diagnoser.cli import diagnose
+
+    return diagnose.run(arguments)
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,171 @@
+"""`diagnose rules`: the rule author's tools."""
+
+import argparse
+import difflib
+import json
+import sys
+from pathlib import Path
+
+from diagnoser.rulebook.book import default_folders, pack_for
+
+
+def parser() -> argparse.ArgumentParser:
+    """Sub-commands and options."""
+    options = argparse.ArgumentParser(
+        prog="diagnose rules", description="List, show, check and draft rules.", allow_abbrev=False
+    )
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "--rules", action="append", default=[], metavar="DIR", help="a folder with further rules"
+    )
+    commands = options.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("list", parents=[shared], help="all rules, one line each")
+    listing.add_argument("--kind", choices=("cause", "symptom", "bystander"))
+    listing.add_argument("--json", action="store_true")
+    show = commands.add_parser("show", parents=[shared], help="one rule whole")
+    show.add_argument("rule")
+    lint = commands.add_parser("lint", parents=[shared], help="check rule files")
+    lint.add_argument("folders", nargs="*", type=Path, metavar="DIR")
+    test = commands.add_parser("test", parents=[shared], help="run the examples inside rule files")
+    test.add_argument("rule", nargs="?")
+    graph = commands.add_parser("graph", parents=[shared], help="the rule graph")
+    graph.add_argument("--format", choices=("dot", "mermaid"), default="dot")
+    graph.add_argument("rule", nargs="?", help="only what touches this rule")
+    judge = commands.add_parser("eval", parents=[shared], help="how good the rules are on labelled cases")
+    judge.add_argument("cases", nargs="+", type=Path, metavar="CASES", help="JSON lines; inputs/ lies beside them")
+    judge.add_argument("--json", action="store_true")
+    judge.add_argument("--misses", action="store_true", help="name every case that is not judged right")
+    new = commands.add_parser("new", parents=[shared], help="draft a rule from a log line")
+    new.add_argument(
+        "--from",
+        dest="line",
+        required=True,
+        metavar="LINE",
+        help="the line, as pasted; - reads it from standard input",
+    )
+    new.add_argument("--id", help="the new rule's id")
+    new.add_argument("-o", "--output", type=Path, help="write the draft here")
+    return options
+
+
+def run(arguments: list[str]) -> int:
+    """Exit code 0, 1 when a check failed, 2 when the call is wrong."""
+    options = parser().parse_args(arguments)
+    folders = default_folders(tuple(map(Path, options.rules)))
+    for folder in folders:
+        if not folder.is_dir():
+            return _fail(f"{folder}: there is no such folder")
+    return _ACTIONS[options.command](options, folders)
+
+
+def _list(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
+    causes = pack_for(folders).causes
+    chosen = [causes[name] for name in sorted(causes) if options.kind in (None, causes[name]["kind"])]
+    if options.json:
+        print(
+            json.dumps(
+                [
+                    {key: cause[key] for key in ("id", "kind", "effect", "severity", "title")}
+                    for cause in chosen
+                ],
+                indent=2,
+            )
+        )
+        return 0
+    for cause in chosen:
+        print(f"{cause['id']:<40} {cause['kind']:<10} {cause['severity']:<9} {cause['title']}")
+    return 0
+
+
+def _show(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
+    causes = pack_for(folders).causes
+    if options.rule not in causes:
+        close = difflib.get_close_matches(options.rule, causes, n=3)
+        return _fail(
+            f"there is no rule {options.rule!r}" + (f"; did you mean {', '.join(close)}?" if close else "")
+        )
+    print(Path(causes[options.rule]["file"]).read_text("utf-8"), end="")
+    return 0
+
+
+def _lint(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
+    from diagnoser.facts.registry import kinds
+    from diagnoser.rulebook.lint import lint
+
+    chosen = options.folders or list(folders)
+    problems = lint([Path(folder) for folder in chosen], kinds())
+    for problem in problems:
+        print(problem)
+    print(f"{len(problems)} problems" if problems else "all rules are well-formed", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _test(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
+    from diagnoser.inference.ruletest import run_tests
+
+    result = run_tests(list(folders), options.rule)
+    if options.rule and not result.ran:
+        return _fail(f"there is no rule {options.rule!r}, or it has no tests")
+    for failure in result.failures:
+        print(failure)
+    print(f"{result.ran} tests, {len(result.failures)} failed", file=sys.stderr)
+    return 1 if result.failures else 0
+
+
+def _graph(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
+    from diagnoser.rulebook.graph import as_dot, as_mermaid, rule_graph
+
+    graph = rule_graph(pack_for(folders), options.rule)
+    if graph is None:
+        return _fail(f"there is no rule {options.rule!r}")
+    print(as_mermaid(graph) if options.format == "mermaid" else as_dot(graph))
+    return 0
+
+
+def _new(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
+    from diagnoser.cli.diagnose import write_whole
+    from diagnoser.inference.draft import DraftError, draft
+
+    line = sys.stdin.readline() if options.line == "-" else options.line
+    try:
+        text = draft(line, options.id)
+    except DraftError as error:
+        return _fail(str(error))
+    if options.output is None:
+        print(text, end="")
+        return 0
+    if options.output.exists():
+        return _fail(f"{options.output} exists already")
+    write_whole(options.output, text)
+    print(f"{options.output} written; complete it, then run `diagnose rules test`", file=sys.stderr)
+    return 0
+
+
+def _eval(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
+    from diagnoser.agent.evaluation import evaluate_cases, load_cases
+    from diagnoser.agent.session import Options
+    from diagnoser.cli.evaluation import as_json, as_text
+
+    try:
+        cases = load_cases(options.cases)
+    except (OSError, ValueError) as error:
+        return _fail(str(error))
+    report = evaluate_cases(cases, Options(rules=tuple(map(Path, options.rules))))
+    print(as_json(report) if options.json else as_text(report, misses=options.misses))
+    return 0
+
+
+def _fail(sentence: str) -> int:
+    print(f"diagnose rules: {sentence}", file=sys.stderr)
+    return 2
+
+
+_ACTIONS = {
+    "list": _list,
+    "show": _show,
+    "lint": _lint,
+    "test": _test,
+    "graph": _graph,
+    "eval": _eval,
+    "new": _new,
+}

@@ -1,0 +1,101 @@
+"""Which rules fire on a case, how sure, and what could not be checked. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from diagnoser.facts.factbase import Sighting
+from diagnoser.inference.case import Case
+from diagnoser.inference.evaluate import applies, evaluate
+from diagnoser.inference.truth import Outcome, Truth
+from diagnoser.inference.weights import WEIGHTS, probability
+from diagnoser.rulebook.pack import Pack
+
+
+class Candidate(NamedTuple):
+    """A rule held against a case.
+
+    fired: its condition holds and nothing refutes it. Where it has not fired, ``missing`` says what would have
+    to be read to decide; a refuted rule is no candidate at all.
+    """
+
+    rule: str
+    fired: bool
+    confidence: float
+    severity: str
+    evidence: tuple[Sighting, ...]
+    missing: tuple[str, ...]
+
+
+def candidates(pack: Pack, case: Case) -> list[Candidate]:
+    """All rules that fire or that may yet fire, in the order of their ids."""
+    watched = {
+        identifier
+        for family in case.facts.families
+        for key in (family, family.split(":", 1)[0])
+        for identifier in pack.watchers.get(key, ())
+    }
+    found = (judge(identifier, pack.causes[identifier], case) for identifier in sorted(watched))
+    return [candidate for candidate in found if candidate is not None]
+
+
+def judge(identifier: str, cause: Mapping[str, Any], case: Case) -> Candidate | None:
+    """One rule against a case; None when something refutes it or nothing speaks for it."""
+    limits = applies(cause["applies"], case)
+    if limits.truth is Truth.NO:
+        return None
+    every = [evaluate(sign, case) for sign in cause["all"]]
+    some = [evaluate(sign, case) for sign in cause["any"]]
+    nothing = [evaluate(sign, case) for sign in cause["none"]]
+    if any(outcome.truth is Truth.NO for outcome in every) or any(outcome.yes for outcome in nothing):
+        return None
+    if some and all(outcome.truth is Truth.NO for outcome in some):
+        return None
+    shown = [outcome for outcome in every + some if outcome.yes]
+    if not shown:
+        return None
+    fired = all(outcome.yes for outcome in every) and (not some or any(outcome.yes for outcome in some))
+    missing = _missing([limits, *nothing, *([] if fired else every + some)])
+    return Candidate(
+        identifier,
+        fired,
+        round(_confidence(cause, case, limits, some, nothing), 4),
+        _severity(cause, case),
+        _evidence(shown),
+        missing,
+    )
+
+
+def _confidence(
+    cause: Mapping[str, Any], case: Case, limits: Outcome, some: list[Outcome], nothing: list[Outcome]
+) -> float:
+    log_odds: float = getattr(WEIGHTS, cause["strength"])
+    log_odds += WEIGHTS.applies_unknown * min(2, len(limits.missing))
+    log_odds += WEIGHTS.none_unknown * any(outcome.truth is Truth.UNKNOWN for outcome in nothing)
+    log_odds += WEIGHTS.more_signs * min(2, max(0, sum(outcome.yes for outcome in some) - 1))
+    for sign in cause["supports"]:
+        outcome = evaluate(sign, case)
+        log_odds += WEIGHTS.supported * outcome.yes + WEIGHTS.not_supported * (outcome.truth is Truth.NO)
+    log_odds += WEIGHTS.weakened * sum(evaluate(sign, case).yes for sign in cause["weakens"])
+    return probability(log_odds)
+
+
+def _severity(cause: Mapping[str, Any], case: Case) -> str:
+    for sign, severity in cause["severity_if"]:
+        if evaluate(sign, case).yes:
+            return str(severity)
+    return str(cause["severity"])
+
+
+def _evidence(outcomes: list[Outcome]) -> tuple[Sighting, ...]:
+    """The first place of every sign, then further ones, in the order of the text and each line once."""
+    first = [outcome.sightings[0] for outcome in outcomes if outcome.sightings]
+    more = [place for outcome in outcomes for place in outcome.sightings[1:3]]
+    unique = {place.place: place for place in [*more, *first]}
+    chosen = {place.place for place in first}
+    kept = [place for key, place in unique.items() if key in chosen]
+    kept += [place for key, place in unique.items() if key not in chosen][: max(0, 4 - len(kept))]
+    return tuple(sorted(kept, key=lambda place: place.place))
+
+
+def _missing(outcomes: list[Outcome]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(lack for outcome in outcomes for lack in outcome.missing))

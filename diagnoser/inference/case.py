@@ -1,0 +1,157 @@
+"""All that was read of one host, joined: what the rules are held against."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from packaging.version import Version
+
+from diagnoser.facts.engine import Engine
+from diagnoser.facts.factbase import FactBase
+from diagnoser.facts.packages import GpuName, Package
+from diagnoser.inference import versions
+from diagnoser.parsers.nvidia_smi.names import arch_of
+from diagnoser.rulebook.words import ENGINES
+
+class Lack(NamedTuple):
+    """Something that was not read: what it is, which kinds of document show it, and the command for it."""
+
+    what: str
+    documents: tuple[str, ...]
+    command: str
+
+
+_LOG = Lack("the server's log", (), "the server's whole log, from its start on")
+_SMI = Lack("the state of the GPUs", ("nvidia-smi",), "nvidia-smi -q")
+_PACKAGES = Lack("the installed packages", ("pip", "collect", "check_env", "conda"), "pip list")
+_KERNEL = Lack("the kernel log", ("kernel log",), "dmesg -T | grep -i -E 'nvrm|xid|oom'")
+_TOPOLOGY = Lack("the GPU topology", ("nvidia-smi topo",), "nvidia-smi topo -m")
+_HOST = Lack(
+    "the host's limits",
+    ("host probe",),
+    "lscpu; cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu.stat; df -h /dev/shm; ulimit -a",
+)
+_START = Lack("the start-up part of the server's log", (), "the server's log from its start on")
+_ENVIRONMENT = Lack("the server's environment", (), "env | grep -E 'CUDA|NCCL|SGLANG|VLLM|TORCH|TRITON'")
+
+LACKS: dict[str, Lack] = {
+    "gpu": _SMI,
+    "gpu_set": _SMI,
+    "gpu_process": _SMI,
+    "smi": _SMI,
+    "package": _PACKAGES,
+    "torch_build": _PACKAGES,
+    "xid": _KERNEL,
+    "sxid": _KERNEL,
+    "oom_kill": _KERNEL,
+    "topology": _TOPOLOGY,
+    "topo_link": _TOPOLOGY,
+    "p2p_link": _TOPOLOGY,
+    "host_state": _HOST,
+    "server_arg": _START,
+    "env": _ENVIRONMENT,
+}
+"""Fact kind -> where it would be shown. Other kinds are read in the server's log."""
+
+COMMANDS = {lack.what: lack.command for lack in (_LOG, *LACKS.values())}
+"""What is lacking -> the command that shows it."""
+
+
+class Case:
+    """The facts of one host with the context that rules need.
+
+    engines: engine name -> its version where one was printed. intervals: engine name -> lowest and highest
+    release that agree with every wording seen. covered: kinds of the documents read. last_at: the last time
+    stamp of each source.
+    """
+
+    engine_names = frozenset(ENGINES)
+
+    def __init__(
+        self,
+        facts: FactBase,
+        covered: Iterable[str],
+        *,
+        intervals: Mapping[str, tuple[Version | None, Version | None]] | None = None,
+        last_at: Mapping[str, float] | None = None,
+    ) -> None:
+        self.facts = facts
+        self.covered = frozenset(covered)
+        self.intervals = dict(intervals or {})
+        self.last_at = dict(last_at or {})
+        self.packages = self._packages()
+        self.engines = self._engines()
+        self.driver = self._driver()
+        self.gpus = self._gpus()
+
+    def _packages(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for fact, _ in self.facts.of("package"):
+            if isinstance(fact, Package) and fact.version:
+                name = "triton-lang" if fact.name == "triton" else fact.name
+                found.setdefault(name, fact.version)
+        return found
+
+    def _engines(self) -> dict[str, str | None]:
+        found: dict[str, str | None] = {}
+        for fact, _ in self.facts.of("engine"):
+            if isinstance(fact, Engine):
+                found[fact.name] = found.get(fact.name) or fact.version
+        found = {name: version or self.packages.get(name) for name, version in found.items()}
+        if not found:
+            # A package list alone says which engine is meant; beside a log it may list others too.
+            found = {
+                name: self.packages[name] for name in ENGINES if name in self.packages and name != "triton"
+            }
+        return found
+
+    def _driver(self) -> str | None:
+        for kind, field in (("gpu", "driver_version"), ("smi", "driver_version"), ("driver", "version")):
+            for fact, _ in self.facts.of(kind):
+                value = getattr(fact, field, None)
+                if value:
+                    return str(value)
+        return None
+
+    def _gpus(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {"arch": [], "name": []}
+        for fact, _ in self.facts.of(GpuName.kind):
+            if isinstance(fact, GpuName):
+                found["name"].append(fact.name)
+                arch = f"sm{fact.compute_capability.replace('.', '')}" if fact.compute_capability else arch_of(fact.name)
+                if arch:
+                    found["arch"].append(arch)
+        return found
+
+    def not_shown(self, kind: str) -> str | None:
+        """None when a document that would show such facts was read; else what is lacking."""
+        lack = LACKS.get(kind, _LOG)
+        if lack.documents:
+            shown = any(read.startswith(lack.documents) for read in self.covered)
+        elif lack is _START:
+            shown = "server_arg" in self._kinds()
+        else:
+            shown = lack is _LOG and any(read.endswith("log") for read in self.covered)
+        return None if shown else lack.what
+
+    def asks_for(self, kind: str) -> str:
+        """What would tell more about facts of a kind."""
+        return LACKS.get(kind, _LOG).what
+
+    def _kinds(self) -> set[str]:
+        return {family.split(":")[0] for family in self.facts.families}
+
+
+def interval(spans: Iterable[tuple[str | None, str | None]]) -> tuple[Version | None, Version | None]:
+    """The releases that all wordings have in common; open on both sides where they contradict each other."""
+    low: Version | None = None
+    high: Version | None = None
+    for since, until in spans:
+        first = versions.parse(since) if since else None
+        last = versions.parse(until) if until else None
+        if first is not None and (low is None or first > low):
+            low = first
+        if last is not None and (high is None or last < high):
+            high = last
+    if low is not None and high is not None and low > high:
+        return None, None
+    return low, high

@@ -1,0 +1,206 @@
+"""Readings -> Diagnosis: the judging half of the line from text to answer."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from diagnoser import __version__
+from diagnoser.facts.factbase import FactBase, Sighting, merge_all
+from diagnoser.inference.candidates import Candidate, candidates
+from diagnoser.inference.case import Case, interval
+from diagnoser.inference.diagnosis import (
+    Diagnosis,
+    FactRead,
+    Finding,
+    GainText,
+    UnknownLine,
+)
+from diagnoser.inference.documents import Named, name_documents
+from diagnoser.inference.fixes import fix_text
+from diagnoser.inference.launches import Launch
+from diagnoser.inference.questions import questions
+from diagnoser.inference.reading import Reading
+from diagnoser.inference.resolve import Ranked, is_known, resolve
+from diagnoser.rulebook.pack import Pack
+from diagnoser.sources import printable
+
+MAX_ODD = 5
+NO_KNOWN_CAUSE = "no known cause"
+
+
+class Judged(NamedTuple):
+    """A case with its candidates: what `explain` needs besides the diagnosis."""
+
+    case: Case
+    found: list[Candidate]
+    ranked: list[Ranked]
+    diagnosis: Diagnosis
+
+
+def judge_readings(
+    readings: Sequence[Reading],
+    pack: Pack,
+    *,
+    launch: int | None = None,
+    unreadable: Iterable[str] = (),
+    extra: FactBase | None = None,
+) -> Judged:
+    """The diagnosis of all readings together.
+
+    launch: which launch of a log is diagnosed, counted from 1; None: the last. extra: facts known besides.
+    """
+    readings = sorted(readings, key=lambda reading: (reading.host or "", reading.name))
+    notes: list[str] = []
+    chosen = [_choose(reading, launch, notes) for reading in readings]
+    named = name_documents(readings)
+    case = _case(readings, chosen, pack, named, extra)
+    started = _started(chosen)
+    found = candidates(pack, case)
+    ranked = resolve((one for one in found if one.fired), pack.causes, started=started)
+    findings = [_finding(item, pack, named) for item in ranked]
+    findings += [_engine_finding(text) for text in pack.problems]
+    timeouts = [place for reading in readings for place in reading.timeouts]
+    notes += [f"a pattern ran into its time limit at {place}" for place in timeouts]
+    known = any(is_known(item) for item in ranked)
+    diagnosis = Diagnosis(
+        version=__version__,
+        headline=_headline(ranked, pack, known),
+        findings=findings,
+        unknown=_odd(readings, named),
+        questions=questions(found, pack.causes),
+        coverage=[document.read for document in named.documents],
+        unreadable=sorted(unreadable),
+        notes=notes,
+        incomplete=bool(timeouts),
+        facts=_facts(case, named),
+    )
+    return Judged(case, found, ranked, diagnosis)
+
+
+def _choose(reading: Reading, launch: int | None, notes: list[str]) -> Launch | None:
+    settled = reading.launches.settled()
+    if not settled:
+        return None
+    count = reading.launches.count
+    number = count if launch is None else launch
+    index = number - 1 - (count - len(settled))
+    if not 0 <= index < len(settled):
+        notes.append(f"{reading.name}: launch {number} is not kept; the last of {count} is diagnosed")
+        index, number = len(settled) - 1, count
+    if count > 1:
+        lines = f"lines {settled[index].first_line} to {settled[index].last_line}"
+        which = "the last" if number == count else f"number {number}"
+        notes.append(
+            f"{reading.name}: the server was started {count} times; {which} start is diagnosed ({lines})"
+        )
+    return settled[index]
+
+
+def _case(
+    readings: Sequence[Reading],
+    chosen: Sequence[Launch | None],
+    pack: Pack,
+    named: Named,
+    extra: FactBase | None,
+) -> Case:
+    bases = [reading.state for reading in readings]
+    spans: dict[str, list[tuple[str | None, str | None]]] = {}
+    for reading, launch in zip(readings, chosen, strict=True):
+        if launch is None:
+            continue
+        bases.append(launch.facts)
+        bases.append(series_facts(reading, launch))
+        for number in launch.wordings:
+            wording = pack.wordings[number]
+            engine = pack.messages[wording.message].engine
+            if engine is not None:
+                spans.setdefault(engine, []).append((wording.since, wording.until))
+    if extra is not None:
+        bases.append(extra)
+    return Case(
+        merge_all(bases),
+        {document.read.kind for document in named.documents},
+        intervals={engine: interval(seen) for engine, seen in spans.items()},
+        last_at={reading.name: reading.last_at for reading in readings if reading.last_at is not None},
+    )
+
+
+def series_facts(reading: Reading, launch: Launch) -> FactBase:
+    """The statistics of a launch's series as facts, each with the line that shows it."""
+    base = FactBase()
+    for stat, line, text in launch.series.facts():
+        base.add(stat, Sighting(reading.name, line, line, printable(text)))
+    return base
+
+
+def _started(chosen: Sequence[Launch | None]) -> bool | None:
+    marks = [launch.marks for launch in chosen if launch is not None]
+    if any(mark["ready"] for mark in marks):
+        return True
+    return False if any(mark["opens"] or mark["exit"] for mark in marks) else None
+
+
+def _finding(item: Ranked, pack: Pack, named: Named) -> Finding:
+    candidate, cause = item.candidate, pack.causes[item.candidate.rule]
+    return Finding(
+        rule=candidate.rule,
+        title=cause["title"],
+        kind=cause["kind"],
+        role=item.role,  # type: ignore[arg-type]
+        effect=cause["effect"],
+        severity=candidate.severity,  # type: ignore[arg-type]
+        confidence=round(candidate.confidence, 2),
+        summary=cause["why"] or cause["title"],
+        evidence=[named.evidence(place) for place in candidate.evidence],
+        fixes=[fix_text(fix) for fix in cause["fixes"]],
+        gain=GainText(**cause["gain"]) if cause.get("gain") else None,
+        because_of=item.because_of,
+        unchecked=list(candidate.missing),
+        references=cause["references"],
+    )
+
+
+def _engine_finding(text: str) -> Finding:
+    return Finding(
+        rule="bad-rule",
+        title="A rule could not be used",
+        kind="engine",
+        role="bystander",
+        effect="none",
+        severity="info",
+        confidence=1.0,
+        summary=text,
+    )
+
+
+def _headline(ranked: Sequence[Ranked], pack: Pack, known: bool) -> str:
+    if known:
+        return str(pack.causes[ranked[0].candidate.rule]["title"])
+    return NO_KNOWN_CAUSE
+
+
+def _odd(readings: Sequence[Reading], named: Named) -> list[UnknownLine]:
+    rare = [odd for reading in readings for odd in reading.odd.rarest(MAX_ODD)]
+    rare.sort(key=lambda odd: (odd.count, odd.source, odd.line))
+    return [
+        UnknownLine(
+            document=named.document_at(odd.source, odd.line), line=odd.line, text=odd.text, count=odd.count
+        )
+        for odd in rare[:MAX_ODD]
+    ]
+
+
+def _facts(case: Case, named: Named) -> list[FactRead]:
+    read = []
+    for fact, sightings in case.facts.facts():
+        place = sightings.first[0]
+        read.append(
+            FactRead(
+                kind=fact.kind,
+                fields=fact.model_dump(exclude_none=True),
+                count=sightings.count,
+                document=named.document_at(place.source, place.line),
+                line=place.line,
+            )
+        )
+    read.sort(key=lambda one: (one.document, one.line, one.kind, repr(one.fields)))
+    return read

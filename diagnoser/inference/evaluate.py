@@ -1,0 +1,238 @@
+"""Signs against a case: three-valued, pure."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from diagnoser.facts.base import Fact
+from diagnoser.facts.engine import Message
+from diagnoser.facts.factbase import Sighting, Sightings
+from diagnoser.inference import versions
+from diagnoser.inference.case import Case
+from diagnoser.inference.truth import NO, YES, Outcome, Truth, conjunction, disjunction, negation, unknown
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "gt": lambda left, right: left > right,
+    "ge": lambda left, right: left >= right,
+    "lt": lambda left, right: left < right,
+    "le": lambda left, right: left <= right,
+}
+
+
+def evaluate(sign: list[Any], case: Case) -> Outcome:
+    """The outcome of a compiled sign (see `rulebook.signs`)."""
+    form = sign[0]
+    if form == "all":
+        return conjunction(evaluate(inner, case) for inner in sign[1])
+    if form == "any":
+        return disjunction(evaluate(inner, case) for inner in sign[1])
+    if form == "none":
+        return conjunction(negation(evaluate(inner, case)) for inner in sign[1])
+    if form == "applies":
+        return applies(sign[1], case)
+    if form == "sequence":
+        return _sequence(sign[1], sign[2], case)
+    if form == "absent":
+        return _absent(sign[1], sign[2], sign[3], case)
+    return _leaf(sign, case)
+
+
+def _leaf(sign: list[Any], case: Case) -> Outcome:
+    form, name, constraints, count, within_s = sign
+    matching, unsure = _matching(form, name, constraints, case)
+    if matching:
+        if count is None:
+            return Outcome(Truth.YES, _places(matching))
+        operator, wanted = count
+        total = _total(form, name, matching, within_s, case)
+        holds = total != wanted if operator == "ne" else _COMPARE[operator](total, wanted)
+        return Outcome(Truth.YES, _places(matching)) if holds else NO
+    if unsure:
+        return unknown(*unsure)
+    lack = case.not_shown("message" if form == "message" else name)
+    return unknown(lack) if lack else NO
+
+
+def _matching(form: str, name: str, constraints: list[Any], case: Case) -> tuple[list[Sightings], list[str]]:
+    matching: list[Sightings] = []
+    unsure: list[str] = []
+    for fact, sightings in case.facts.of(f"message:{name}" if form == "message" else name):
+        truth = _holds(fact, constraints)
+        if truth is Truth.YES:
+            matching.append(sightings)
+        elif truth is Truth.UNKNOWN:
+            unsure.append(case.asks_for(fact.kind))
+    return matching, unsure
+
+
+def _total(form: str, name: str, matching: list[Sightings], within_s: float | None, case: Case) -> float:
+    if within_s is None:
+        return sum(sightings.count for sightings in matching)
+    tally = case.facts.tally(f"message:{name}" if form == "message" else name)
+    return tally.most_within(max(1, round(within_s / 60))) if tally else 0
+
+
+def _places(matching: list[Sightings]) -> tuple[Sighting, ...]:
+    places = sorted(
+        (place for sightings in matching for place in sightings.first), key=lambda place: place.place
+    )
+    return tuple(places[:6])
+
+
+def _holds(fact: Fact, constraints: list[Any]) -> Truth:
+    values: dict[str, Any] = dict(fact.fields) if isinstance(fact, Message) else {}
+    unsure = False
+    for field, operator, operand in constraints:
+        value = values.get(field) if isinstance(fact, Message) else getattr(fact, field, None)
+        other = getattr(fact, str(operand), None) if operator in ("below", "above") else None
+        truth = check(value, operator, operand, other)
+        if truth is Truth.NO:
+            return Truth.NO
+        unsure = unsure or truth is Truth.UNKNOWN
+    return Truth.UNKNOWN if unsure else Truth.YES
+
+
+def check(value: Any, operator: str, operand: Any, other: Any = None) -> Truth:
+    """One constraint. None is "not shown" and leaves everything but ``exists`` open."""
+    if operator == "exists":
+        return _truth((value is not None) == operand)
+    if operator == "eq" and operand is None:
+        return _truth(value is None)
+    if value is None:
+        return Truth.UNKNOWN
+    if operator in ("below", "above"):
+        if not isinstance(value, int | float) or not isinstance(other, int | float):
+            return Truth.UNKNOWN
+        return _truth(value < other if operator == "below" else value > other)
+    if operator == "spec":
+        return versions.within(str(value), str(operand))
+    if operator == "matches":
+        return _truth(re.search(operand, str(value)[:4000]) is not None)
+    if operator == "contains":
+        wanted = operand if isinstance(operand, list) else [operand]
+        return _truth(any(str(part).casefold() in str(value).casefold() for part in wanted))
+    if operator in ("eq", "ne"):
+        return _truth(_same(value, operand) == (operator == "eq"))
+    if operator in ("in", "not_in"):
+        return _truth(any(_same(value, one) for one in operand) == (operator == "in"))
+    number = _number(value)
+    return Truth.NO if number is None else _truth(_COMPARE[operator](number, float(operand)))
+
+
+def _truth(holds: bool) -> Truth:
+    return Truth.YES if holds else Truth.NO
+
+
+def _same(value: Any, operand: Any) -> bool:
+    if isinstance(value, bool) or isinstance(operand, bool):
+        return value is operand or str(value).casefold() == str(operand).casefold()
+    if isinstance(operand, int | float):
+        number = _number(value)
+        return number is not None and number == operand
+    return str(value).casefold() == str(operand).casefold()
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _sequence(signs: list[Any], within_s: float, case: Case) -> Outcome:
+    outcomes = [evaluate(sign, case) for sign in signs]
+    together = conjunction(outcomes)
+    if not together.yes:
+        return together
+    for start in outcomes[0].sightings:
+        chain = [start]
+        for outcome in outcomes[1:]:
+            following = next(
+                (place for place in outcome.sightings if _follows(chain[-1], place, start, within_s)), None
+            )
+            if following is None:
+                break
+            chain.append(following)
+        if len(chain) == len(signs):
+            return Outcome(Truth.YES, tuple(chain))
+    return NO
+
+
+def _follows(before: Sighting, after: Sighting, start: Sighting, within_s: float) -> bool:
+    if after.source != before.source or after.line <= before.line:
+        return False
+    return start.at is None or after.at is None or after.at - start.at <= within_s
+
+
+def _absent(after: list[Any], absent: list[Any], within_s: float, case: Case) -> Outcome:
+    first = evaluate(after, case)
+    if not first.yes:
+        return first
+    answers = evaluate(absent, case).sightings
+    for place in first.sightings:
+        if any(_follows(place, answer, place, within_s) for answer in answers):
+            continue
+        end = case.last_at.get(place.source)
+        if place.at is None or end is None or end - place.at < within_s:
+            return unknown(f"the log beyond {within_s:g} s after line {place.line}")
+        return Outcome(Truth.YES, (place,))
+    return NO
+
+
+def applies(conditions: dict[str, Any], case: Case) -> Outcome:
+    """Versions, GPU and model that a rule is limited to."""
+    return conjunction(_condition(name, wanted, case) for name, wanted in conditions.items())
+
+
+def _condition(name: str, wanted: Any, case: Case) -> Outcome:
+    if name == "gpu":
+        return conjunction(_any_of("gpu", field, value, case) for field, value in wanted.items())
+    if name == "model":
+        return conjunction(_any_of("model", field, value, case) for field, value in wanted.items())
+    if name == "driver":
+        return _spec(case.driver, str(wanted), case.asks_for("smi"))
+    if name == "engine":
+        names = wanted if isinstance(wanted, list) else [wanted]
+        return disjunction(_engine(one, "*", case) for one in names)
+    if name in case.engine_names:
+        return _engine(name, str(wanted), case)
+    return _spec(case.packages.get(name), str(wanted), case.asks_for("package"))
+
+
+def _engine(name: str, spec: str, case: Case) -> Outcome:
+    if name not in case.engines:
+        return NO if case.engines else unknown(case.asks_for("engine"))
+    if spec == "*":
+        return YES
+    explicit = case.engines[name]
+    if explicit is not None:
+        return _spec(explicit, spec, f"{name}'s version")
+    low, high = case.intervals.get(name, (None, None))
+    truth = versions.interval_within(low, high, spec)
+    return Outcome(truth) if truth is not Truth.UNKNOWN else unknown(f"{name}'s version")
+
+
+def _spec(version: str | None, spec: str, lack: str) -> Outcome:
+    if version is None:
+        return unknown(lack)
+    truth = versions.within(version, spec)
+    return Outcome(truth) if truth is not Truth.UNKNOWN else unknown(lack)
+
+
+def _any_of(kind: str, field: str, wanted: Any, case: Case) -> Outcome:
+    values = list(_known(kind, field, case))
+    if not values:
+        return unknown(case.asks_for(kind))
+    operator, operand = ("in", wanted) if isinstance(wanted, list) else ("eq", wanted)
+    if isinstance(wanted, dict):
+        operator, operand = next(iter(wanted.items()))
+    return YES if any(check(value, operator, operand) is Truth.YES for value in values) else NO
+
+
+def _known(kind: str, field: str, case: Case) -> Iterator[Any]:
+    if kind == "gpu":
+        yield from case.gpus.get(field, ())
+    for fact, _ in case.facts.of(kind):
+        value = getattr(fact, field, None)
+        if value is not None:
+            yield value

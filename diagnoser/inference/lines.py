@@ -1,0 +1,58 @@
+"""Lines of a chunk, decoded only where somebody looks."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import overload
+
+from diagnoser.sources import printable
+
+MAX_TEXT = 2000
+MAX_LINES = 12
+
+
+class ChunkLines(Sequence[str]):
+    """The lines of a chunk of bytes as text; ``at(offset)`` gives the index of the line around an offset."""
+
+    def __init__(self, data: bytes | bytearray) -> None:
+        self._raw = data.split(b"\n")
+        if self._raw and not self._raw[-1]:
+            self._raw.pop()
+        self._starts = list(accumulate((len(line) + 1 for line in self._raw), initial=0))
+        self._text: dict[int, str] = {}
+        self._excerpt: tuple[tuple[int, int], str] = ((-1, -1), "")
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if index < 0:
+            index += len(self)
+        text = self._text.get(index)
+        if text is None:
+            text = self._text[index] = self._raw[index].decode("utf-8", "replace")
+        return text
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[index] for index in range(len(self)))
+
+    def at(self, offset: int) -> int:
+        """The index of the line that holds the byte at ``offset``."""
+        return bisect_right(self._starts, offset) - 1
+
+    def start(self, index: int) -> int:
+        """The byte offset where a line starts."""
+        return self._starts[index]
+
+    def excerpt(self, first: int, last: int) -> str:
+        """The text of some lines as evidence: harmless to a terminal and of bounded size."""
+        if self._excerpt[0] != (first, last):
+            shown = [self[index][:MAX_TEXT] for index in range(first, min(last, first + MAX_LINES - 1) + 1)]
+            self._excerpt = ((first, last), printable("\n".join(shown)[:MAX_TEXT]))
+        return self._excerpt[1]

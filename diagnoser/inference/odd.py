@@ -1,0 +1,62 @@
+"""Lines that somebody meant as a warning and that no message knows."""
+
+import re
+from typing import NamedTuple
+
+KEPT_SHAPES = 2000
+
+_VARIABLE = re.compile(
+    r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+(?:[.:,]\d+)*|(?:/[\w.@+-]+){2,}|'[^']{0,200}'|\"[^\"]{0,200}\""
+)
+_MEANT = re.compile(
+    r"\b(?:WARN|WARNING|ERROR|CRITICAL|FATAL|level=(?:WARN|ERROR))\b|\b\w{0,60}(?:Error|Exception|Warning): | [WE] \S"
+)
+_MAX_SHAPE = 160
+
+
+class OddLine(NamedTuple):
+    """The first line of a shape and how often the shape occurs."""
+
+    source: str
+    line: int
+    text: str
+    count: int
+
+
+class OddLines:
+    """Counts lines by shape (numbers, paths and quoted parts left out); the first shapes by position are kept."""
+
+    def __init__(self) -> None:
+        self.shapes: dict[str, OddLine] = {}
+
+    def add(self, source: str, line: int, text: str) -> None:
+        shape = _VARIABLE.sub("*", text[:600])[:_MAX_SHAPE]
+        known = self.shapes.get(shape)
+        if known is not None:
+            self.shapes[shape] = known._replace(count=known.count + 1)
+        elif len(self.shapes) < KEPT_SHAPES:
+            self.shapes[shape] = OddLine(source, line, text, 1)
+
+    def merge(self, other: "OddLines") -> "OddLines":
+        merged = OddLines()
+        merged.shapes = dict(self.shapes)
+        for shape, odd in other.shapes.items():
+            known = merged.shapes.get(shape)
+            if known is None:
+                merged.shapes[shape] = odd
+                continue
+            first = min(known, odd, key=lambda one: (one.source, one.line))
+            merged.shapes[shape] = first._replace(count=known.count + odd.count)
+        if len(merged.shapes) > KEPT_SHAPES:
+            order = sorted(merged.shapes.items(), key=lambda item: (item[1].source, item[1].line))
+            merged.shapes = dict(order[:KEPT_SHAPES])
+        return merged
+
+    def rarest(self, limit: int) -> list[OddLine]:
+        """The lines whose shape occurs least, earliest first among equals."""
+        return sorted(self.shapes.values(), key=lambda odd: (odd.count, odd.source, odd.line))[:limit]
+
+
+def meant_as_warning(text: str) -> bool:
+    """Whether a line speaks of a warning or an error."""
+    return _MEANT.search(text[:400]) is not None

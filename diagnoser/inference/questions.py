@@ -1,0 +1,34 @@
+"""The next question: whose answer would move the ranking most."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from diagnoser.inference.candidates import Candidate
+from diagnoser.inference.case import COMMANDS
+from diagnoser.inference.diagnosis import Question
+from diagnoser.inference.resolve import SEVERITY_WEIGHT
+
+MAX_QUESTIONS = 4
+
+
+def questions(found: Sequence[Candidate], causes: Mapping[str, Mapping[str, Any]]) -> list[Question]:
+    """Questions by what hangs on them: the confidence and weight of the rules that wait for the answer.
+
+    A rule's own ``ask`` comes before the general "read this document".
+    """
+    stakes: dict[tuple[str, str], float] = {}
+    deciding: dict[tuple[str, str], list[str]] = {}
+    for candidate in sorted(found, key=lambda one: one.rule):
+        if not candidate.missing or causes[candidate.rule]["kind"] == "bystander":
+            continue
+        stake = candidate.confidence * SEVERITY_WEIGHT[candidate.severity] * (1 if candidate.fired else 0.5)
+        for key in _asked(candidate, causes[candidate.rule]):
+            stakes[key] = stakes.get(key, 0) + stake
+            deciding.setdefault(key, []).append(candidate.rule)
+    order = sorted(stakes, key=lambda key: (-stakes[key], key))
+    return [Question(question=key[0], command=key[1], decides=deciding[key]) for key in order[:MAX_QUESTIONS]]
+
+
+def _asked(candidate: Candidate, cause: Mapping[str, Any]) -> list[tuple[str, str]]:
+    own = [(ask["question"], ask["command"]) for ask in cause["ask"]]
+    return own or [(f"What is {lack}?", COMMANDS.get(lack, lack)) for lack in candidate.missing[:2]]

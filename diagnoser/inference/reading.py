@@ -1,0 +1,381 @@
+"""One source -> launches, blocks and documents, chunk by chunk, in one scan."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from diagnoser.facts.base import Fact, Found
+from diagnoser.facts.engine import Engine, Message
+from diagnoser.facts.factbase import FactBase, Sighting
+from diagnoser.facts.registry import kind_class
+from diagnoser.inference.catalog import Catalog, Target
+from diagnoser.inference.launches import Launch, Launches
+from diagnoser.inference.lines import ChunkLines
+from diagnoser.inference.odd import OddLines, meant_as_warning
+from diagnoser.parsers import series
+from diagnoser.parsers.base import Parser
+from diagnoser.parsers.prefix import Prefix, read_prefix
+from diagnoser.scan.scanner import Hit
+from diagnoser.scan.template import MatchTimeoutError, match_pattern, match_plan
+from diagnoser.sources import redaction
+
+MAX_HELD = 8 * 1024 * 1024
+"""How much of a block that reaches over the end of a chunk is held back for the next chunk."""
+
+
+class Span(NamedTuple):
+    """A stretch of a source with one kind: a block such as an nvidia-smi table, or the log around it."""
+
+    kind: str | None
+    first_line: int
+    last_line: int
+
+
+class _Event(NamedTuple):
+    """Something found on a line, before it is put into its launch."""
+
+    line: int
+    order: int
+    mark: str | None
+    fact: Fact | None
+    last: int
+    rank: str | None
+    wording: int | None
+
+
+class Reading:
+    """Everything read of one source.
+
+    launches: facts of log lines. state: facts of blocks, which belong to the host and not to a launch.
+    engines: statements of each engine. shapes: lines whose prefix betrays who wrote them ("kernel", "nccl").
+    timeouts: places where a pattern ran into its time limit, which makes the result incomplete.
+    """
+
+    def __init__(self, name: str, host: str | None = None) -> None:
+        self.name = name
+        self.host = host
+        self.launches = Launches()
+        self.state = FactBase()
+        self.spans: list[Span] = []
+        self.engines: Counter[str] = Counter()
+        self.shapes: Counter[str] = Counter()
+        self.odd = OddLines()
+        self.notes: list[str] = []
+        self.timeouts: list[str] = []
+        self.lines = 0
+        self.last_at: float | None = None
+
+    def merge(self, other: "Reading") -> "Reading":
+        """This and what stands behind it, as if read in one go."""
+        merged = Reading(self.name, self.host)
+        merged.launches = self.launches.merge(other.launches)
+        merged.state = self.state.merge(other.state)
+        merged.spans = join_spans(self.spans + other.spans)
+        merged.engines = self.engines + other.engines
+        merged.shapes = self.shapes + other.shapes
+        merged.odd = self.odd.merge(other.odd)
+        merged.notes = self.notes + other.notes
+        merged.timeouts = self.timeouts + other.timeouts
+        merged.lines = max(self.lines, other.lines)
+        merged.last_at = other.last_at if other.last_at is not None else self.last_at
+        return merged
+
+
+def join_spans(spans: list[Span]) -> list[Span]:
+    """Neighbouring log stretches become one; blocks stay apart."""
+    joined: list[Span] = []
+    for span in spans:
+        if joined and span.kind is None and joined[-1].kind is None:
+            joined[-1] = joined[-1]._replace(last_line=span.last_line)
+        else:
+            joined.append(span)
+    return joined
+
+
+class Reader:
+    """Reads the chunks of one source in order.
+
+    year: the year of stamps that carry none.
+    """
+
+    def __init__(self, catalog: Catalog, name: str, host: str | None = None, year: int | None = None) -> None:
+        self.reading = Reading(name, host)
+        self._catalog = catalog
+        self._year = year
+        self._held = b""
+        self._held_line = 1
+        self._last_prefix: tuple[int, Prefix] = (0, read_prefix(""))
+
+    def feed(self, data: bytes, first_line: int, *, last: bool) -> None:
+        """Read one chunk, which begins at line ``first_line`` of the source and ends at a line's end."""
+        if self._held:
+            data, first_line = self._held + data, self._held_line
+            self._held = b""
+        hits = self._catalog.scanner.scan(data)
+        buffer = self._redacted(data, hits)
+        lines = ChunkLines(buffer)
+        targets = self._catalog.targets
+        blocks = list(_blocks(lines, hits, targets))
+        end = len(lines)
+        if not last and blocks and blocks[-1][1].stop == end:
+            start = blocks[-1][1].start
+            held = bytes(buffer[lines.start(start) :])
+            if (start > 0 and len(held) <= MAX_HELD) or (start == 0 and len(held) <= MAX_HELD):
+                self._held, self._held_line = held, first_line + start
+                del blocks[-1]
+                end = start
+        inside = _inside(blocks, end)
+        self._read_blocks(lines, blocks, first_line)
+        self._read_log(lines, buffer, hits, inside, end, first_line)
+        self._note_spans(lines, blocks, end, first_line)
+        self.reading.lines = max(self.reading.lines, first_line + end - 1)
+
+    def _redacted(self, data: bytes, hits: list[Hit]) -> bytes | bytearray:
+        secrets = [hit.end for hit in hits if self._catalog.targets[hit.literal].secret]
+        if not secrets:
+            return data
+        buffer = bytearray(data)
+        redaction.redact(buffer, secrets)
+        return buffer
+
+    def _read_blocks(self, lines: ChunkLines, blocks: list[tuple[Parser, range]], first_line: int) -> None:
+        for parser, extent in blocks:
+            block = lines[extent.start : extent.stop]
+            for found in parser.parse(block, 0):
+                first, last = extent.start + found.first, extent.start + found.last
+                sighting = self._sighting(lines, first, last, found.rank, first_line)
+                self.reading.state.add(found.fact, sighting)
+
+    def _read_log(
+        self,
+        lines: ChunkLines,
+        buffer: bytes | bytearray,
+        hits: list[Hit],
+        inside: bytearray,
+        end: int,
+        first_line: int,
+    ) -> None:
+        events, odd = self._events(lines, hits, inside, end, first_line)
+        events.sort(key=lambda event: (event.line, event.order))
+        launches = self.reading.launches
+        launch = launches.current(first_line)
+        start = 0
+        for event in events:
+            if event.mark == "opens":
+                before = launch
+                launch = launches.open(first_line + event.line)
+                if launch is not before:
+                    self._read_series(lines, buffer, start, event.line, before, inside, first_line)
+                    start = event.line
+            elif event.mark is not None:
+                launch.marks[event.mark] += 1
+            if event.wording is not None:
+                launch.wordings.add(event.wording)
+            if event.fact is not None:
+                if isinstance(event.fact, Engine):
+                    self.reading.engines[event.fact.name] += 1
+                sighting = self._sighting(lines, event.line, event.last, event.rank, first_line)
+                launch.facts.add(event.fact, sighting)
+            launch.last_line = first_line + event.last
+        self._read_series(lines, buffer, start, end, launch, inside, first_line)
+        for line in odd:
+            self.reading.odd.add(self.reading.name, first_line + line, lines.excerpt(line, line))
+
+    def _events(
+        self, lines: ChunkLines, hits: list[Hit], inside: bytearray, end: int, first_line: int
+    ) -> tuple[list[_Event], list[int]]:
+        events: list[_Event] = []
+        known: set[int] = set()
+        odd: dict[int, None] = {}
+        done: set[tuple[int, object]] = set()
+        targets = self._catalog.targets
+        for hit in hits:
+            target = targets[hit.literal]
+            line = lines.at(hit.end - 1)
+            if line >= end or inside[line]:
+                continue
+            for wording in target.wordings:
+                if (line, wording) in done:
+                    continue
+                done.add((line, wording))
+                said = list(self._said(lines, line, wording, first_line))
+                if said:
+                    known.add(line)
+                    events.extend(said)
+            for parser in target.parsers:
+                if parser.block or (line, parser.name) in done:
+                    continue
+                done.add((line, parser.name))
+                for found in parser.parser.parse(lines, line):
+                    if (found.first, found.fact) in done:
+                        continue
+                    done.add((found.first, found.fact))
+                    known.update(range(found.first, min(found.last, found.first + 200) + 1))
+                    events.append(_event(found, len(events)))
+            if target.odd:
+                odd[line] = None
+        return events, [line for line in odd if line not in known and meant_as_warning(lines[line])]
+
+    def _said(self, lines: ChunkLines, line: int, number: int, first_line: int) -> Iterator[_Event]:
+        pack = self._catalog.pack
+        wording = pack.wordings[number]
+        message = pack.messages[wording.message]
+        text = lines[line]
+        try:
+            if wording.plan is not None:
+                captures = match_plan(wording.plan, text)
+            else:
+                captures = match_pattern(wording.pattern or "", text)
+        except MatchTimeoutError:
+            self.reading.timeouts.append(f"{self.reading.name}:{first_line + line}: message {message.id}")
+            return
+        if captures is None:
+            return
+        fields = tuple(sorted(captures.items()))
+        fact = Message(id=message.id, fields=fields)
+        yield _Event(line, 0, message.marks, fact, line, None, number)
+        for position, gives in enumerate(message.gives):
+            given = _given(gives, captures)
+            if given is not None:
+                yield _Event(line, 1 + position, None, given, line, None, None)
+        if message.engine is not None:
+            yield _Event(line, 99, None, _engine(message.engine), line, None, None)
+
+    def _read_series(
+        self,
+        lines: ChunkLines,
+        buffer: bytes | bytearray,
+        start: int,
+        end: int,
+        launch: Launch,
+        inside: bytearray,
+        first_line: int,
+    ) -> None:
+        if start >= end:
+            return
+        piece = bytes(buffer[lines.start(start) : lines.start(end)])
+        series.read_series(piece, launch.series, first_line=first_line + start, year=self._year)
+        self.reading.engines.update(list(launch.series.engines))
+
+    def _sighting(
+        self, lines: ChunkLines, first: int, last: int, rank: str | None, first_line: int
+    ) -> Sighting:
+        prefix = self._prefix(first_line + first, lines[first])
+        if prefix.at is not None:
+            self.reading.last_at = prefix.at
+        if prefix.engine is not None:
+            self.reading.shapes[prefix.engine] += 1
+        return Sighting(
+            self.reading.name,
+            first_line + first,
+            first_line + max(first, last),
+            lines.excerpt(first, max(first, last)),
+            rank or prefix.rank,
+            prefix.at,
+        )
+
+    def _prefix(self, line: int, text: str) -> Prefix:
+        """One line states many facts; its prefix is read once."""
+        if self._last_prefix[0] != line:
+            self._last_prefix = (line, read_prefix(text, self._year))
+        return self._last_prefix[1]
+
+    def _note_spans(
+        self, lines: ChunkLines, blocks: list[tuple[Parser, range]], end: int, first_line: int
+    ) -> None:
+        spans: list[Span] = []
+        at = 0
+        for parser, extent in blocks:
+            spans.extend(_log_span(lines, at, extent.start, first_line))
+            spans.append(Span(parser.document, first_line + extent.start, first_line + extent.stop - 1))
+            at = extent.stop
+        spans.extend(_log_span(lines, at, end, first_line))
+        self.reading.spans = join_spans(self.reading.spans + spans)
+
+
+def _log_span(lines: ChunkLines, start: int, end: int, first_line: int) -> Iterator[Span]:
+    """The log between two blocks; prompts and blank lines alone are none."""
+    while start < end and not lines[start].strip():
+        start += 1
+    while end > start and not lines[end - 1].strip():
+        end -= 1
+    if start < end and not (end - start <= 2 and all(_is_prompt(lines[i]) for i in range(start, end))):
+        yield Span(None, first_line + start, first_line + end - 1)
+
+
+def _is_prompt(line: str) -> bool:
+    stripped = line.strip()
+    return (
+        not stripped
+        or stripped.startswith(("$ ", "# ", "> ", "% ", "```"))
+        or (len(stripped) < 200 and ("$ nvidia-smi" in stripped or "# nvidia-smi" in stripped))
+    )
+
+
+def _blocks(lines: ChunkLines, hits: list[Hit], targets: list[Target]) -> Iterator[tuple[Parser, range]]:
+    """The blocks of a chunk in order, none overlapping; where two claim a line the one that began first wins."""
+    claimed: list[tuple[Parser, range]] = []
+    tried: set[tuple[str, int]] = set()
+    covered: dict[str, int] = {}
+    for hit in hits:
+        for handle in targets[hit.literal].parsers:
+            if not handle.block:
+                continue
+            parser = handle.parser
+            if parser.extent is None:
+                continue
+            line = lines.at(hit.end - 1)
+            if line < covered.get(parser.name, 0) or (parser.name, line) in tried:
+                continue
+            tried.add((parser.name, line))
+            extent = parser.extent(lines, line)
+            if extent is None or len(extent) == 0:
+                continue
+            covered[parser.name] = extent.stop
+            claimed.append((parser, extent))
+    claimed.sort(key=lambda block: (block[1].start, -block[1].stop))
+    taken = 0
+    for parser, extent in claimed:
+        if extent.start >= taken:
+            yield parser, extent
+            taken = extent.stop
+
+
+def _inside(blocks: list[tuple[Parser, range]], end: int) -> bytearray:
+    """A flag for each line: whether it belongs to a block."""
+    inside = bytearray(end)
+    for _, extent in blocks:
+        inside[extent.start : extent.stop] = b"\x01" * len(extent)
+    return inside
+
+
+def _event(found: Found, order: int) -> _Event:
+    return _Event(found.first, 1000 + order, None, found.fact, found.last, found.rank, None)
+
+
+def _given(gives: dict[str, object], captures: dict[str, str]) -> Fact | None:
+    """The fact of a ``gives`` with its captures filled in; None where a capture does not fit the field."""
+    kind = kind_class(str(gives.get("fact")))
+    if kind is None:
+        return None
+    fields: dict[str, object] = {}
+    for name, value in gives.items():
+        if name == "fact":
+            continue
+        if isinstance(value, str) and value.startswith("<") and value.endswith(">"):
+            captured = captures.get(value[1:-1])
+            if captured is None:
+                continue
+            fields[name] = captured
+        else:
+            fields[name] = value
+    try:
+        return kind.model_validate(fields)
+    except ValidationError:
+        return None
+
+
+def _engine(name: str) -> Engine:
+    return Engine.model_validate({"name": name})

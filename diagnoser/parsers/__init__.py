@@ -1,0 +1,1 @@
+"""Texts become facts, one module per format."""

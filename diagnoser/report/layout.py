@@ -1,0 +1,165 @@
+"""A diagnosis as lines of styled pieces: the one layout behind plain text and the terminal."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from diagnoser.facts.base import Evidence
+from diagnoser.inference.diagnose import NO_KNOWN_CAUSE
+from diagnoser.inference.diagnosis import Diagnosis, Finding
+
+LABEL = 9
+MAX_EVIDENCE = 4
+
+
+class Piece(NamedTuple):
+    """A stretch of text with a style name of `report.terminal.STYLES`."""
+
+    text: str
+    style: str = ""
+
+
+class Line(NamedTuple):
+    """One logical line. ``hang`` is the column where its continuation begins when it is wrapped."""
+
+    pieces: tuple[Piece, ...] = ()
+    hang: int = 0
+
+
+BLANK = Line()
+
+
+def layout(diagnosis: Diagnosis, *, quiet: bool = False) -> Iterator[Line]:
+    """The lines of a diagnosis. ``quiet`` keeps the headline, its proof and its fix."""
+    causes, others = diagnosis.causes, [f for f in diagnosis.roots if f.severity == "info"]
+    if not causes:
+        yield _heading(NO_KNOWN_CAUSE.capitalize(), "none")
+        yield from _understood(diagnosis)
+    for number, finding in enumerate(causes):
+        if quiet and number:
+            break
+        if number:
+            yield BLANK
+        yield from _cause(finding, diagnosis, first=number == 0)
+    if quiet:
+        return
+    if others:
+        yield BLANK
+        for finding in others:
+            yield from _row("noted", [Piece(finding.title), Piece(f" ({finding.rule}, info)", "dim")])
+            for place in finding.evidence[:1]:
+                yield from _row("", [_place(place), Piece("  " + _one_line(place.text), "dim")])
+    bystanders = [f for f in diagnosis.findings if f.role == "bystander" and f.kind != "engine"]
+    if bystanders:
+        yield BLANK
+        for finding in bystanders:
+            yield from _row("not it", [Piece(finding.title), Piece(f" ({finding.rule})", "dim")])
+    broken = [f for f in diagnosis.findings if f.kind == "engine"]
+    for finding in broken:
+        yield from _row("rule", [Piece(finding.summary, "warning")])
+    yield from _unknown(diagnosis)
+    yield from _questions(diagnosis)
+    yield from _coverage(diagnosis)
+
+
+def _heading(text: str, severity: str, confidence: float | None = None) -> Line:
+    pieces = [Piece(text, f"severity.{severity}")]
+    if confidence is not None:
+        pieces.append(Piece(f"  {confidence:.0%}", "strong"))
+    return Line(tuple(pieces), 0)
+
+
+def _cause(finding: Finding, diagnosis: Diagnosis, *, first: bool) -> Iterator[Line]:
+    yield _heading(finding.title, finding.severity, finding.confidence)
+    tags = [finding.rule, finding.effect.replace("_", " "), finding.severity]
+    if not first:
+        tags.insert(0, "also")
+    yield Line((Piece("  " + " · ".join(tags), "dim"),), 2)
+    for place in finding.evidence[:MAX_EVIDENCE]:
+        yield from _row("proof", [_place(place), Piece("  " + _one_line(place.text), "evidence")])
+    if finding.summary and finding.summary != finding.title:
+        yield from _row("why", [Piece(finding.summary)])
+    if finding.gain is not None:
+        gain = finding.gain
+        yield from _row(
+            "costs",
+            [
+                Piece(f"undoing it gave {gain.change} {gain.metric}", "strong"),
+                Piece(f" ({gain.where}; {gain.source})", "dim"),
+            ],
+        )
+    for fix in finding.fixes:
+        yield from _row("fix", [Piece(fix.command, "command")])
+        details = [f"risk {fix.risk}", "restart needed" if fix.restart else "no restart"]
+        if fix.undo:
+            details.append(f"undo: {fix.undo}")
+        yield from _row("", [Piece("; ".join(details), "dim")])
+        if fix.note:
+            yield from _row("", [Piece(fix.note, "dim")])
+    folded = [
+        other
+        for other in diagnosis.findings
+        if other.because_of == finding.rule and other.role == "consequence"
+    ]
+    if folded:
+        yield from _row("leads to", [Piece("; ".join(other.title for other in folded))])
+    if finding.unchecked:
+        yield from _row("unsure", [Piece("could not check: " + "; ".join(finding.unchecked))])
+
+
+def _understood(diagnosis: Diagnosis) -> Iterator[Line]:
+    kinds = sorted({document.kind for document in diagnosis.coverage})
+    if kinds:
+        yield from _row("read", [Piece(", ".join(kinds))])
+    engines = [fact for fact in diagnosis.facts if fact.kind == "engine"]
+    if engines:
+        names = sorted({" ".join(str(value) for value in fact.fields.values()) for fact in engines})
+        yield from _row("engine", [Piece(", ".join(names))])
+
+
+def _unknown(diagnosis: Diagnosis) -> Iterator[Line]:
+    if not diagnosis.unknown or diagnosis.causes:
+        return
+    yield BLANK
+    yield Line((Piece("  Lines that no message knows, rarest first", "dim"),), 2)
+    for odd in diagnosis.unknown:
+        times = f" ({odd.count} times)" if odd.count > 1 else ""
+        place = Piece(f"{odd.document}:{odd.line}", "place")
+        yield from _row("odd", [place, Piece("  " + _one_line(odd.text), "evidence"), Piece(times, "dim")])
+
+
+def _questions(diagnosis: Diagnosis) -> Iterator[Line]:
+    if not diagnosis.questions:
+        return
+    yield BLANK
+    best = diagnosis.questions[0]
+    yield from _row("ask", [Piece(best.question), Piece(f" (decides: {', '.join(best.decides[:4])})", "dim")])
+    yield from _row("", [Piece(best.command, "command")])
+
+
+def _coverage(diagnosis: Diagnosis) -> Iterator[Line]:
+    if diagnosis.notes or diagnosis.unreadable or any(document.notes for document in diagnosis.coverage):
+        yield BLANK
+    for note in diagnosis.notes:
+        yield from _row("note", [Piece(note, "dim")])
+    for document in diagnosis.coverage:
+        for note in document.notes:
+            yield from _row("note", [Piece(f"{document.document}: {note}", "dim")])
+    for text in diagnosis.unreadable:
+        yield from _row("unread", [Piece(text, "warning")])
+
+
+def _row(label: str, pieces: list[Piece]) -> Iterator[Line]:
+    yield Line((Piece(f"  {label:<{LABEL}}", "label"), *pieces), LABEL + 2)
+
+
+def _place(place: Evidence) -> Piece:
+    host = f"{place.host}:" if place.host else ""
+    return Piece(f"{host}{place.document}:{place.line}", "place")
+
+
+def _one_line(text: str, limit: int = 300) -> str:
+    first, _, rest = text.strip().partition("\n")
+    shown = first[:limit] + ("..." if len(first) > limit else "")
+    if rest and len(first) < 60:
+        shown += " / " + rest.strip().split("\n")[0][: limit - len(first)]
+    return shown

@@ -1,0 +1,80 @@
+"""The rulebook's door: the pack for some rule folders, from the cache where it can be."""
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from diagnoser import __version__
+from diagnoser.rulebook import cache
+from diagnoser.rulebook.pack import FORMAT, Pack
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def builtin_folder() -> Path:
+    """The rules that come with the product: inside the wheel, or beside the package in a checkout."""
+    inside = _PACKAGE / "rules"
+    return inside if inside.is_dir() else _PACKAGE.parent / "rules"
+
+
+def user_folder() -> Path | None:
+    """The user's own rules, where there are any: ``~/.config/diagnoser/rules``."""
+    base = os.environ.get("XDG_CONFIG_HOME")
+    try:
+        folder = (Path(base) if base else Path.home() / ".config") / "diagnoser" / "rules"
+    except RuntimeError:
+        return None
+    return folder if folder.is_dir() else None
+
+
+def default_folders(extra: tuple[Path, ...] = ()) -> tuple[Path, ...]:
+    """Built-in rules, then the user's, then those of the command line."""
+    own = user_folder()
+    return (builtin_folder(), *([own] if own else []), *extra)
+
+
+@lru_cache(maxsize=8)
+def pack_for(folders: tuple[Path, ...]) -> Pack:
+    """The compiled pack of these folders. A rule that is wrong is left out and named in ``pack.problems``."""
+    key = _key(folders)
+    plain = cache.read_plain("pack", key)
+    if plain is not None:
+        try:
+            return Pack.from_plain(plain)
+        except (ValueError, TypeError, IndexError):
+            pass
+    from diagnoser.facts.registry import kinds
+    from diagnoser.rulebook.compile import compile_pack
+    from diagnoser.rulebook.load import load
+
+    pack, _ = compile_pack(load(list(folders)), kinds())
+    cache.write_plain("pack", key, pack.as_plain())
+    return pack
+
+
+def fingerprint(*places: str | Path) -> list[str]:
+    """What changes when a file in these folders changes; names without a slash are parts of the package."""
+    folders = [str(place) if isinstance(place, Path) else str(_PACKAGE / place) for place in places]
+    return [f"{name}:{size}:{changed}" for folder in folders for name, size, changed in _listing(folder)]
+
+
+def _key(folders: tuple[Path, ...]) -> str:
+    # The facts' fields and this package's own code decide what compiles, so they are part of the key.
+    return cache.key_of([__version__, str(FORMAT), *fingerprint(*folders, "facts", "rulebook")])
+
+
+def _listing(folder: str) -> list[tuple[str, int, int]]:
+    found: list[tuple[str, int, int]] = []
+    waiting = [folder]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif entry.name.endswith((".yaml", ".py")):
+                status = entry.stat()
+                found.append((entry.path, status.st_size, status.st_mtime_ns))
+    return sorted(found)
