@@ -6,7 +6,7 @@
 
 from typing import Any
 
-__version__ = "0.1.0"
+from diagnoser.version import __version__
 
 __all__ = ["DiagnoserError", "Diagnosis", "Options", "__version__", "diagnose"]
 

@@ -20,8 +20,6 @@ def test_the_root_cause_is_first_with_its_line_and_fix(name: str) -> None:
     assert any(wanted["line"] in place.text for place in first.evidence)
     assert any(wanted["fix"] in fix.command + (fix.note or "") for fix in first.fixes)
     assert 0.5 < first.confidence < 1
-    if "also" in wanted:
-        assert wanted["also"] in [finding.rule for finding in diagnosis.causes[:3]]
 
 
 @pytest.mark.parametrize("name", sorted(name for name in TRUTH if not TRUTH[name]["root"]))
@@ -41,12 +39,12 @@ def test_the_deepgemm_warning_is_never_a_root_above_info(name: str) -> None:
 
 
 def test_one_paste_of_several_documents_is_told_apart() -> None:
-    parts = ["step6-triton-default.log", "step4-clean-gpus.txt", "step3b-old-toolkit.log"]
-    text = "".join((STORY / part).read_text() for part in parts)
+    packages = STORY.parent / "captures" / "h200" / "host" / "pip_list.txt"
+    parts = [STORY / "step6-triton-default.log", STORY / "step4-clean-gpus.txt", packages]
+    text = "".join(part.read_text() for part in parts)
     diagnosis = diagnose(text)
     kinds = [document.kind for document in diagnosis.coverage]
-    assert kinds[:2] == ["sglang log", "nvidia-smi table"]
-    assert "pip list" in kinds
+    assert kinds == ["sglang log", "nvidia-smi table", "pip list"]
     assert diagnosis.coverage[0].document == "stdin#1 (sglang log)"
     first = diagnosis.causes[0]
     assert first.rule == "triton-attn-default-sm120"

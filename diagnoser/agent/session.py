@@ -22,7 +22,7 @@ class Options(NamedTuple):
     """What a diagnosis may be told.
 
     rules: further rule folders. launch: which launch of a log, counted from 1 (None: the last). window: which
-    times and lines count. naive: use the slow scanner. year: the year of stamps without one.
+    times and lines count. naive: use the slow scanner. year: the year of stamps without one. with_facts: list the facts in the diagnosis.
     """
 
     rules: tuple[Path, ...] = ()
@@ -31,6 +31,7 @@ class Options(NamedTuple):
     naive: bool = False
     year: int | None = None
     limits: Limits = Limits()
+    with_facts: bool = True
 
 
 DEFAULTS = Options()
@@ -73,7 +74,13 @@ def run(
     read = read_sources(open_sources(paths, limits=options.limits), catalog, options, progress)
     if not any(reading.lines for reading in read.readings):
         return read.unreadable or ["there is nothing to read: the input is empty"]
-    return judge_readings(read.readings, catalog.pack, launch=options.launch, unreadable=read.unreadable)
+    return judge_readings(
+        read.readings,
+        catalog.pack,
+        launch=options.launch,
+        unreadable=read.unreadable,
+        with_facts=options.with_facts,
+    )
 
 
 def run_text(text: str | bytes, options: Options = DEFAULTS, name: str = "stdin") -> Judged:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from diagnoser import __version__
+from diagnoser.version import __version__
 from diagnoser.cli import config
 from diagnoser.cli.main import COMMANDS
 from diagnoser.cli.progress import Bar
@@ -107,7 +107,9 @@ def run(arguments: list[str]) -> int:
     for folder in folders:
         if not folder.is_dir():
             return _fail(f"--rules {folder}: there is no such folder")
-    settings = session.Options(folders, options.launch, window, options.naive, now_year)
+    settings = session.Options(
+        folders, options.launch, window, options.naive, now_year, with_facts=options.format == "json"
+    )
     given = _paths(options.paths)
     if isinstance(given, str):
         return _fail(given)

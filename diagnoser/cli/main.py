@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from diagnoser import __version__
+from diagnoser.version import __version__
 
 COMMANDS = ("rules", "schema")
 

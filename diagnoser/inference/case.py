@@ -9,7 +9,6 @@ from diagnoser.facts.engine import Engine
 from diagnoser.facts.factbase import FactBase
 from diagnoser.facts.packages import GpuName, Package
 from diagnoser.inference import versions
-from diagnoser.parsers.nvidia_smi.names import arch_of
 from diagnoser.rulebook.words import ENGINES
 
 class Lack(NamedTuple):
@@ -117,9 +116,8 @@ class Case:
         for fact, _ in self.facts.of(GpuName.kind):
             if isinstance(fact, GpuName):
                 found["name"].append(fact.name)
-                arch = f"sm{fact.compute_capability.replace('.', '')}" if fact.compute_capability else arch_of(fact.name)
-                if arch:
-                    found["arch"].append(arch)
+                if fact.arch:
+                    found["arch"].append(fact.arch)
         return found
 
     def not_shown(self, kind: str) -> str | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from diagnoser import __version__
+from diagnoser.version import __version__
 from diagnoser.facts.factbase import FactBase, Sighting, merge_all
 from diagnoser.inference.candidates import Candidate, candidates
 from diagnoser.inference.case import Case, interval
@@ -15,6 +15,7 @@ from diagnoser.inference.diagnosis import (
     UnknownLine,
 )
 from diagnoser.inference.documents import Named, name_documents
+from diagnoser.inference.evaluate import evaluate
 from diagnoser.inference.fixes import fix_text
 from diagnoser.inference.launches import Launch
 from diagnoser.inference.questions import questions
@@ -43,10 +44,12 @@ def judge_readings(
     launch: int | None = None,
     unreadable: Iterable[str] = (),
     extra: FactBase | None = None,
+    with_facts: bool = True,
 ) -> Judged:
     """The diagnosis of all readings together.
 
     launch: which launch of a log is diagnosed, counted from 1; None: the last. extra: facts known besides.
+    with_facts: list the facts in the diagnosis; they cost time and only JSON shows them.
     """
     readings = sorted(readings, key=lambda reading: (reading.host or "", reading.name))
     notes: list[str] = []
@@ -56,7 +59,7 @@ def judge_readings(
     started = _started(chosen)
     found = candidates(pack, case)
     ranked = resolve((one for one in found if one.fired), pack.causes, started=started)
-    findings = [_finding(item, pack, named) for item in ranked]
+    findings = [_finding(item, pack, named, case) for item in ranked]
     findings += [_engine_finding(text) for text in pack.problems]
     timeouts = [place for reading in readings for place in reading.timeouts]
     notes += [f"a pattern ran into its time limit at {place}" for place in timeouts]
@@ -71,7 +74,7 @@ def judge_readings(
         unreadable=sorted(unreadable),
         notes=notes,
         incomplete=bool(timeouts),
-        facts=_facts(case, named),
+        facts=_facts(case, named) if with_facts else [],
     )
     return Judged(case, found, ranked, diagnosis)
 
@@ -139,7 +142,7 @@ def _started(chosen: Sequence[Launch | None]) -> bool | None:
     return False if any(mark["opens"] or mark["exit"] for mark in marks) else None
 
 
-def _finding(item: Ranked, pack: Pack, named: Named) -> Finding:
+def _finding(item: Ranked, pack: Pack, named: Named, case: Case) -> Finding:
     candidate, cause = item.candidate, pack.causes[item.candidate.rule]
     return Finding(
         rule=candidate.rule,
@@ -151,7 +154,7 @@ def _finding(item: Ranked, pack: Pack, named: Named) -> Finding:
         confidence=round(candidate.confidence, 2),
         summary=cause["why"] or cause["title"],
         evidence=[named.evidence(place) for place in candidate.evidence],
-        fixes=[fix_text(fix) for fix in cause["fixes"]],
+        fixes=[fix_text(fix) for fix in cause["fixes"] if "when" not in fix or evaluate(fix["when"], case).yes],
         gain=GainText(**cause["gain"]) if cause.get("gain") else None,
         because_of=item.because_of,
         unchecked=list(candidate.missing),

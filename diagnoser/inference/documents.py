@@ -7,6 +7,7 @@ from diagnoser.facts.base import Evidence
 from diagnoser.facts.factbase import Sighting
 from diagnoser.inference.diagnosis import DocumentRead
 from diagnoser.inference.reading import Reading, Span
+from diagnoser.rulebook.words import ENGINES
 
 
 class Document(NamedTuple):
@@ -45,9 +46,8 @@ def name_documents(readings: Sequence[Reading]) -> Named:
     """
     documents = []
     for reading in readings:
-        log = log_kind(reading)
         for number, span in enumerate(reading.spans, 1):
-            kind = span.kind or log
+            kind = span.kind or log_kind(span, reading)
             plain = len(reading.spans) == 1 and reading.name != "stdin"
             name = reading.name if plain else f"{reading.name}#{number} ({kind})"
             read = DocumentRead(
@@ -62,10 +62,13 @@ def name_documents(readings: Sequence[Reading]) -> Named:
     return Named(documents)
 
 
-def log_kind(reading: Reading) -> str:
-    """What the log part of a reading is: "sglang log", "kernel log", or only "log"."""
-    for votes in (reading.engines, reading.shapes):
-        if votes:
-            best, _ = max(votes.items(), key=lambda item: (item[1], item[0]))
-            return f"{best} log"
-    return "log"
+def log_kind(span: Span, reading: Reading) -> str:
+    """What a stretch of log is: "sglang log", "kernel log", or only "log"."""
+    votes = span.votes
+    if not votes:
+        # The tail of a log may hold nothing but the lines with which a server counts itself.
+        votes = tuple((name, 1) for launch in reading.launches.settled() for name in launch.series.engines)
+    if not votes:
+        return "log"
+    best, _ = max(votes, key=lambda vote: (vote[0] in ENGINES, vote[1], vote[0]))
+    return f"{best} log"

@@ -56,7 +56,7 @@ def _leaf(sign: list[Any], case: Case) -> Outcome:
 def _matching(form: str, name: str, constraints: list[Any], case: Case) -> tuple[list[Sightings], list[str]]:
     matching: list[Sightings] = []
     unsure: list[str] = []
-    for fact, sightings in case.facts.of(f"message:{name}" if form == "message" else name):
+    for fact, sightings in case.facts.of(_family(form, name, constraints)):
         truth = _holds(fact, constraints)
         if truth is Truth.YES:
             matching.append(sightings)
@@ -65,10 +65,25 @@ def _matching(form: str, name: str, constraints: list[Any], case: Case) -> tuple
     return matching, unsure
 
 
+_KEYS = {"server_arg": "name", "capacity": "name", "package": "name", "series": "metric", "series_trend": "metric"}
+"""Kinds whose facts are counted by the value of one field, so that one value need not look at all of them."""
+
+
+def _family(form: str, name: str, constraints: list[Any]) -> str:
+    if form == "message":
+        return f"message:{name}"
+    key = _KEYS.get(name)
+    if key is not None:
+        for field, operator, operand in constraints:
+            if field == key and operator == "eq":
+                return f"{name}:{operand}"
+    return name
+
+
 def _total(form: str, name: str, matching: list[Sightings], within_s: float | None, case: Case) -> float:
     if within_s is None:
         return sum(sightings.count for sightings in matching)
-    tally = case.facts.tally(f"message:{name}" if form == "message" else name)
+    tally = case.facts.tally(_family(form, name, []))
     return tally.most_within(max(1, round(within_s / 60))) if tally else 0
 
 

@@ -10,6 +10,13 @@ from diagnoser.sources import printable
 MAX_TEXT = 2000
 MAX_LINES = 12
 
+LONG_LINE = 400
+"""From this length on a line is shown by its head and by what stands around the words that matter."""
+
+_HEAD = 60
+_BEFORE = 20
+_AROUND = 200
+
 
 class ChunkLines(Sequence[str]):
     """The lines of a chunk of bytes as text; ``at(offset)`` gives the index of the line around an offset."""
@@ -56,3 +63,13 @@ class ChunkLines(Sequence[str]):
             shown = [self[index][:MAX_TEXT] for index in range(first, min(last, first + MAX_LINES - 1) + 1)]
             self._excerpt = ((first, last), printable("\n".join(shown)[:MAX_TEXT]))
         return self._excerpt[1]
+
+    def focus(self, index: int, words: str) -> str:
+        """A long line as evidence for ``words`` in it: its head, and what stands around them."""
+        line = self[index]
+        at = line.find(words)
+        if len(line) <= LONG_LINE or at < _HEAD + _BEFORE:
+            return self.excerpt(index, index)
+        end = at + _AROUND
+        tail = " ..." if end < len(line) else ""
+        return printable(f"{line[:_HEAD]} ... {line[at - _BEFORE : end].lstrip()}{tail}")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from diagnoser.facts.base import Fact, Found
-from diagnoser.facts.engine import Engine, Message
+from diagnoser.facts.engine import Engine, Message, ServerArg
 from diagnoser.facts.factbase import FactBase, Sighting
 from diagnoser.facts.registry import kind_class
 from diagnoser.inference.catalog import Catalog, Target
@@ -26,11 +26,15 @@ MAX_HELD = 8 * 1024 * 1024
 
 
 class Span(NamedTuple):
-    """A stretch of a source with one kind: a block such as an nvidia-smi table, or the log around it."""
+    """A stretch of a source: a block of one kind such as an nvidia-smi table, or the log around it (kind None).
+
+    votes: what speaks for each engine in a log, with its count, sorted by name.
+    """
 
     kind: str | None
     first_line: int
     last_line: int
+    votes: tuple[tuple[str, int], ...] = ()
 
 
 class _Event(NamedTuple):
@@ -49,7 +53,6 @@ class Reading:
     """Everything read of one source.
 
     launches: facts of log lines. state: facts of blocks, which belong to the host and not to a launch.
-    engines: statements of each engine. shapes: lines whose prefix betrays who wrote them ("kernel", "nccl").
     timeouts: places where a pattern ran into its time limit, which makes the result incomplete.
     """
 
@@ -59,8 +62,6 @@ class Reading:
         self.launches = Launches()
         self.state = FactBase()
         self.spans: list[Span] = []
-        self.engines: Counter[str] = Counter()
-        self.shapes: Counter[str] = Counter()
         self.odd = OddLines()
         self.notes: list[str] = []
         self.timeouts: list[str] = []
@@ -73,8 +74,6 @@ class Reading:
         merged.launches = self.launches.merge(other.launches)
         merged.state = self.state.merge(other.state)
         merged.spans = join_spans(self.spans + other.spans)
-        merged.engines = self.engines + other.engines
-        merged.shapes = self.shapes + other.shapes
         merged.odd = self.odd.merge(other.odd)
         merged.notes = self.notes + other.notes
         merged.timeouts = self.timeouts + other.timeouts
@@ -88,7 +87,8 @@ def join_spans(spans: list[Span]) -> list[Span]:
     joined: list[Span] = []
     for span in spans:
         if joined and span.kind is None and joined[-1].kind is None:
-            joined[-1] = joined[-1]._replace(last_line=span.last_line)
+            votes = Counter(dict(joined[-1].votes)) + Counter(dict(span.votes))
+            joined[-1] = joined[-1]._replace(last_line=span.last_line, votes=tuple(sorted(votes.items())))
         else:
             joined.append(span)
     return joined
@@ -106,6 +106,7 @@ class Reader:
         self._year = year
         self._held = b""
         self._held_line = 1
+        self._votes: list[tuple[int, str]] = []
         self._last_prefix: tuple[int, Prefix] = (0, read_prefix(""))
 
     def feed(self, data: bytes, first_line: int, *, last: bool) -> None:
@@ -175,8 +176,11 @@ class Reader:
                 launch.wordings.add(event.wording)
             if event.fact is not None:
                 if isinstance(event.fact, Engine):
-                    self.reading.engines[event.fact.name] += 1
+                    self._votes.append((first_line + event.line, event.fact.name))
                 sighting = self._sighting(lines, event.line, event.last, event.rank, first_line)
+                if isinstance(event.fact, ServerArg):
+                    # Hundreds of options stand in one line of many kilobytes.
+                    sighting = sighting._replace(text=lines.focus(event.line, event.fact.name))
                 launch.facts.add(event.fact, sighting)
             launch.last_line = first_line + event.last
         self._read_series(lines, buffer, start, end, launch, inside, first_line)
@@ -257,7 +261,6 @@ class Reader:
             return
         piece = bytes(buffer[lines.start(start) : lines.start(end)])
         series.read_series(piece, launch.series, first_line=first_line + start, year=self._year)
-        self.reading.engines.update(list(launch.series.engines))
 
     def _sighting(
         self, lines: ChunkLines, first: int, last: int, rank: str | None, first_line: int
@@ -266,7 +269,7 @@ class Reader:
         if prefix.at is not None:
             self.reading.last_at = prefix.at
         if prefix.engine is not None:
-            self.reading.shapes[prefix.engine] += 1
+            self._votes.append((first_line + first, prefix.engine))
         return Sighting(
             self.reading.name,
             first_line + first,
@@ -288,21 +291,24 @@ class Reader:
         spans: list[Span] = []
         at = 0
         for parser, extent in blocks:
-            spans.extend(_log_span(lines, at, extent.start, first_line))
+            spans.extend(self._log_span(lines, at, extent.start, first_line))
             spans.append(Span(parser.document, first_line + extent.start, first_line + extent.stop - 1))
             at = extent.stop
-        spans.extend(_log_span(lines, at, end, first_line))
+        spans.extend(self._log_span(lines, at, end, first_line))
         self.reading.spans = join_spans(self.reading.spans + spans)
+        self._votes.clear()
 
-
-def _log_span(lines: ChunkLines, start: int, end: int, first_line: int) -> Iterator[Span]:
-    """The log between two blocks; prompts and blank lines alone are none."""
-    while start < end and not lines[start].strip():
-        start += 1
-    while end > start and not lines[end - 1].strip():
-        end -= 1
-    if start < end and not (end - start <= 2 and all(_is_prompt(lines[i]) for i in range(start, end))):
-        yield Span(None, first_line + start, first_line + end - 1)
+    def _log_span(self, lines: ChunkLines, start: int, end: int, first_line: int) -> Iterator[Span]:
+        """The log between two blocks; prompts and blank lines alone are none."""
+        while start < end and not lines[start].strip():
+            start += 1
+        while end > start and not lines[end - 1].strip():
+            end -= 1
+        if start == end or (end - start <= 2 and all(_is_prompt(lines[i]) for i in range(start, end))):
+            return
+        first, last = first_line + start, first_line + end - 1
+        votes = Counter(name for line, name in self._votes if first <= line <= last)
+        yield Span(None, first, last, tuple(sorted(votes.items())))
 
 
 def _is_prompt(line: str) -> bool:

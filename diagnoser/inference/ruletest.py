@@ -80,12 +80,12 @@ def _check(cause: Cause, test: RuleTest, catalog: Catalog) -> Iterator[str]:
 
 
 def _extra(test: RuleTest) -> FactBase:
-    from diagnoser.facts.packages import GpuName
+    from diagnoser.parsers.gpu_name import gpu_name
 
     base = FactBase()
     place = Sighting("given", 1, 1, "given by the test")
     if test.gpu is not None:
-        base.add(GpuName(name=test.gpu.replace("-", " ").upper()), place)
+        base.add(gpu_name(test.gpu.replace("-", " ").upper()), place)
     for fields in test.facts:
         given = dict(fields)
         base.add(kinds()[given.pop("fact")].model_validate(given), place)

@@ -114,6 +114,8 @@ def _number(text: str) -> Scalar:
 
 
 def _quoted(text: str) -> str:
+    if "\\" not in text and text.count(text[0]) == 2 and text[-1] == text[0]:
+        return text[1:-1]
     try:
         value = ast.literal_eval(text[: 4 * MAX_VALUE] if len(text) <= 4 * MAX_VALUE else "''")
     except (ValueError, SyntaxError, MemoryError, RecursionError):

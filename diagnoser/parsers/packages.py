@@ -16,6 +16,9 @@ from diagnoser.parsers.reports import REPORT_PARSERS
 from diagnoser.parsers.statement import LIMIT, by_statement, says
 
 MAX_BLOCK = 5000
+MAX_ABOVE = 60
+"""How far above a known package a list without a header may begin."""
+
 MIN_FREEZE = 3
 """Fewer ``name==version`` lines in a row are read as single lines."""
 
@@ -88,15 +91,26 @@ def _package(name: str, version: str | None, local: str | None, source: str) -> 
 
 
 def list_extent(lines: Lines, i: int) -> range | None:
-    """``pip list``, ``uv pip list``: header, rule, rows. A list without its header is read line by line."""
-    if not _LIST_HEADER.match(lines[i][:LIMIT]):
+    """``pip list``, ``uv pip list``: header, rule, rows; or what ``grep`` left of one: two rows at least."""
+    start, stop = i, i + 1
+    if _LIST_HEADER.match(lines[i][:LIMIT]):
+        if stop < len(lines) and _LIST_RULE.match(lines[stop][:LIMIT]):
+            stop += 1
+        while stop < len(lines) and stop - i < MAX_BLOCK and _LIST_ROW.match(lines[stop][:LIMIT]):
+            stop += 1
+        return range(start, stop)
+    if not _is_bare_row(lines[i]):
         return None
-    stop = i + 1
-    if stop < len(lines) and _LIST_RULE.match(lines[stop][:LIMIT]):
+    while start > 0 and i - start < MAX_ABOVE and _is_bare_row(lines[start - 1]):
+        start -= 1
+    while stop < len(lines) and stop - i < MAX_BLOCK and _is_bare_row(lines[stop]):
         stop += 1
-    while stop < len(lines) and stop - i < MAX_BLOCK and _LIST_ROW.match(lines[stop][:LIMIT]):
-        stop += 1
-    return range(i, stop)
+    return range(start, stop) if stop - start >= 2 else None
+
+
+def _is_bare_row(line: str) -> bool:
+    """A row of name and version, perhaps with a third column (a location or an index)."""
+    return _LIST_ROW.match(line[:LIMIT]) is not None and len(line[:LIMIT].split()) <= 3
 
 
 def parse_list(lines: Lines, _: int) -> Iterator[Found]:
@@ -242,7 +256,7 @@ _PRINTED = (
 PARSERS: tuple[Parser, ...] = (
     Parser(
         "pip-list",
-        ("Package  ",),
+        ("Package  ", *(f"{name}  " for name in KNOWN if len(name) > 2)),
         parse_list,
         extent=list_extent,
         document="pip list",

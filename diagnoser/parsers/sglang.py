@@ -245,6 +245,9 @@ _STATEMENTS = (
         lambda match: [Exited(how=_SIGNALS[match[1]])] if match[1] in _SIGNALS else [],
     ),
     says("sglang is using nccl==", r"sglang is using nccl==", lambda _: [SGLANG]),
+    says("/sglang/launch_server.py", r"/sglang/launch_server\.py", lambda _: [SGLANG]),
+    says("/sglang/srt/", r"/sglang/srt/\w", lambda _: [SGLANG]),
+    says("[sgl_kernel] CRITICAL", r"\[sgl_kernel\] CRITICAL", lambda _: [SGLANG]),
     says("Using KV cache dtype: ", r"Using KV cache dtype: ", lambda _: [SGLANG]),
 )
 

@@ -226,6 +226,8 @@ _STATEMENTS = (
     ),
     says("Starting vLLM ", r"Starting vLLM (?:API )?server (?:\d{1,4} )?on http", lambda _: [VLLM]),
     says("Application startup complete.", r"Application startup complete\.", _ready),
+    says("/vllm/entrypoints/", r"/vllm/entrypoints/\w", lambda _: [VLLM]),
+    says("/vllm/v1/", r"/vllm/v1/(?:engine|executor|worker)/", lambda _: [VLLM]),
     says("vLLM is using nccl==", r"vLLM is using nccl==", lambda _: [VLLM]),
     says("EngineDeadError", r"EngineDeadError: ", lambda _: [VLLM, Exited(how="exception")]),
     says(

@@ -110,10 +110,6 @@ def _understood(diagnosis: Diagnosis) -> Iterator[Line]:
     kinds = sorted({document.kind for document in diagnosis.coverage})
     if kinds:
         yield from _row("read", [Piece(", ".join(kinds))])
-    engines = [fact for fact in diagnosis.facts if fact.kind == "engine"]
-    if engines:
-        names = sorted({" ".join(str(value) for value in fact.fields.values()) for fact in engines})
-        yield from _row("engine", [Piece(", ".join(names))])
 
 
 def _unknown(diagnosis: Diagnosis) -> Iterator[Line]:

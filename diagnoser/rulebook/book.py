@@ -4,7 +4,7 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from diagnoser import __version__
+from diagnoser.version import __version__
 from diagnoser.rulebook import cache
 from diagnoser.rulebook.pack import FORMAT, Pack
 

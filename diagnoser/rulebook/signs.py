@@ -84,13 +84,13 @@ def compile_sign(sign: Mapping[str, Any], kinds: Mapping[str, type[Fact]]) -> li
     if "applies" in sign:
         _only(sign, {"applies"})
         return ["applies", dict(sign["applies"])]
-    if "message" in sign:
-        return _leaf("message", str(sign["message"]), sign, None)
     if "fact" in sign:
         kind = str(sign["fact"])
         if kind not in kinds:
             raise SignError(f"unknown fact {kind!r}; {hint(kind, list(kinds))}")
         return _leaf("fact", kind, sign, kinds[kind])
+    if "message" in sign:
+        return _leaf("message", str(sign["message"]), sign, None)
     raise SignError(
         f"a sign begins with fact, message, sequence, absent, applies, all, any or none; this one has {', '.join(sign)}"
     )

@@ -9,8 +9,6 @@ from diagnoser.sources.clean import label
 from diagnoser.sources.encoding import HEAD, Binary, Packed, recognise
 from diagnoser.sources.streams import Capped, Flow, Held, Peekable, Raw, fill, too_many
 from diagnoser.sources.tar import Entry, Tar
-from diagnoser.sources.unpack import Unpacked
-from diagnoser.sources.zips import Zip
 
 _REFUSALS = {
     "link": "it is a link to {0.target!r}; the target is read under its own name if the archive has it",
@@ -72,6 +70,8 @@ class _Walk:
         elif kind.form == "zip":
             yield from self._zip(name, stream, peekable, _inside(place))
         else:
+            from diagnoser.sources.unpack import Unpacked
+
             inner = Unpacked(peekable, kind.form, self._flow, place.layers + 1)
             depth = place.depth + place.compressed
             yield from self.look(
@@ -106,6 +106,8 @@ class _Walk:
                 yield Unreadable(name, f"{words}; unpack it and give the files")
                 return
             file = Held(data)
+        from diagnoser.sources.zips import Zip
+
         archive = Zip(file, self._flow)
         names = _Names(name)
         for member in archive:

@@ -73,7 +73,7 @@ def runs(read: Callable[[], bytes], width: Callable[[bytes], int], limits: Limit
 class _Cut:
     """Looks for the place to cut a chunk, line by line, as its text comes in.
 
-    The first record start behind `at` wins, then the first line that is not indented, then the last line
+    The first record start from chunk_bytes on wins, then the first line that is not indented, then the last line
     start within reach. What it finds depends on the text alone, not on how the text arrived.
     """
 

@@ -12,6 +12,7 @@ from diagnoser.sources.clean import label
 from diagnoser.sources.streams import refuse
 
 STDIN = "-"
+_HIDDEN = "it is hidden (its name begins with a dot); name it to have it read"
 
 
 class Candidate(NamedTuple):
@@ -83,27 +84,23 @@ def _file_or_folder(path: str) -> Iterator[Item]:
 
 
 def _folder(top: str, real_top: str) -> Iterator[Item]:
-    folders = [top]
+    folders = [(top, real_top)]
     while folders:
-        folder = folders.pop()
+        folder, real = folders.pop()
         try:
             with os.scandir(folder) as listing:
-                entries = list(listing)
+                for entry in listing:
+                    path = os.path.normpath(entry.path)
+                    if entry.name.startswith("."):
+                        yield Unreadable(label(path), _HIDDEN)
+                    elif entry.is_symlink():
+                        yield from _link(path, real_top)
+                    elif entry.is_dir(follow_symlinks=False):
+                        folders.append((path, os.path.join(real, entry.name)))
+                    else:
+                        yield Candidate(label(path), path, os.path.join(real, entry.name))
         except OSError as error:
             yield Unreadable(label(folder), refuse(error))
-            continue
-        for entry in entries:
-            path = os.path.normpath(entry.path)
-            if entry.name.startswith("."):
-                yield Unreadable(
-                    label(path), "it is hidden (its name begins with a dot); name it to have it read"
-                )
-            elif entry.is_symlink():
-                yield from _link(path, real_top)
-            elif entry.is_dir(follow_symlinks=False):
-                folders.append(path)
-            else:
-                yield Candidate(label(path), path, os.path.realpath(path))
 
 
 def _link(path: str, real_top: str) -> Iterator[Item]:

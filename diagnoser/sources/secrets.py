@@ -24,7 +24,7 @@ def _shape(literal: str, rest: str, before: str = r"(?<![A-Za-z0-9])") -> _Shape
 
 _BEARER = re.compile(rb"(?i)\bbearer[ \t]{1,4}((?=[A-Za-z._~+/=\-]{0,256}[0-9])[\w.~+/=\-]{8,})")
 _AUTHORIZATION = re.compile(
-    rb"(?i)authorization\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?"
+    rb"(?i)authorization(?:\\{0,3}[\"']?[ \t]{0,4}[:=]|[\"'],)[ \t]{0,4}(?:b(?=[\"']))?\\{0,3}[\"']?"
     rb"(?:(?:bearer|basic|token|digest|apikey|negotiate)[ \t]{1,4})?([^\s\"'\\,}]{1,8192})"
 )
 _SHAPES = (
@@ -49,6 +49,7 @@ _SHAPES = (
     _shape("eyJ", r"[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-+/=]{2,}){0,4}"),
     *(_Shape(literal, _BEARER) for literal in (b"earer ", b"EARER ")),
     *(_Shape(literal, _AUTHORIZATION) for literal in (b"uthorization", b"UTHORIZATION")),
+    _Shape(b"api-key',", re.compile(rb"api-key',[ \t]b'([^'\n]{1,8192})")),  # headers as ASGI has them
     _Shape(b"@", re.compile(rb"://[^\s/@:\"'<>]{0,256}:([^\s/\"'<>]{1,256})@")),
     _Shape(b"@", re.compile(rb"://([\w.~\-]{16,256})@")),
 )

@@ -84,7 +84,8 @@ class Source:
             finish,
             self._note,
         ):
-            if chunk.last and (stream.trouble or not any(chunk[:3:2])):
+            empty = not chunk.data and not chunk.offset
+            if chunk.last and (stream.trouble or empty):
                 self._note(Note(stream.trouble or "it is empty"))
             yield chunk._replace(offset=chunk.offset + skip if chunk.offset else 0)
 

@@ -47,13 +47,15 @@ def facts(read: Read) -> Of:
 def blocks() -> Callable[[str], dict[str, range]]:
     def of(text: str) -> dict[str, range]:
         lines = text.split("\n")
-        return {
-            parser.document or "": extent
-            for parser in PARSERS
-            if parser.extent
-            for i, line in enumerate(lines)
-            if any(literal in line for literal in parser.literals) and (extent := parser.extent(lines, i))
-        }
+        found: dict[str, range] = {}
+        for parser in PARSERS:
+            end = 0
+            for i, line in enumerate(lines):
+                if parser.extent and i >= end and any(literal in line for literal in parser.literals):
+                    extent = parser.extent(lines, i)
+                    if extent:
+                        found[parser.document or ""], end = extent, extent.stop
+        return found
 
     return of
 
@@ -73,6 +75,15 @@ def test_a_pip_list_in_the_middle_of_other_output(facts: Of, fixtures: Path) -> 
     assert Package(name="flashinfer-python", version="0.6.15.post1", source="pip list") in found
     assert Package(name="sglang-kernel", version="0.4.5", source="pip list") in found
     assert CudaToolkit(version="13.0.88", where="nvcc") in found
+
+
+def test_what_grep_left_of_a_pip_list_is_a_list(
+    facts: Of, fixtures: Path, blocks: Callable[[str], dict[str, range]]
+) -> None:
+    text = (fixtures / "vllm/07_abi_mismatch_v0.16.0.log").read_text(encoding="utf-8")
+    assert blocks(text)["pip list"] == range(17, 21)
+    assert Package(name="nvidia-cuda-runtime-cu12", version="12.8.90", source="pip list") in facts(text)
+    assert blocks("torch                       2.13.0\n[2026-09-01 13:16:04] server_args=x") == {}
 
 
 def test_pip_freeze(facts: Of, fixtures: Path) -> None:

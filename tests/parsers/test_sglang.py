@@ -123,6 +123,18 @@ def test_a_cpu_server_of_059(facts: Of) -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "03_cudnn_check_crash_059.log",
+        "04_missing_libnvrtc_13_sgl_kernel_0321.log",
+        "05_abi_mismatch_c10_cuda_check.log",
+    ],
+)
+def test_a_server_that_dies_before_its_arguments_is_still_sglang(facts: Of, name: str) -> None:
+    assert Engine(name="sglang") in facts(f"sglang/{name}")
+
+
+@pytest.mark.parametrize(
     ("line", "how"),
     [
         (

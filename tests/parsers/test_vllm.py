@@ -47,6 +47,10 @@ def test_version(facts: Of, name: str, version: str) -> None:
     assert Ready() in found
 
 
+def test_a_server_that_dies_at_import_is_still_vllm(facts: Of) -> None:
+    assert Engine(name="vllm") in facts("vllm/07_abi_mismatch_v0.16.0.log")
+
+
 def test_healthy_start(facts: Of) -> None:
     found = facts("vllm/01_healthy_start_v0.11.0_h100_tp2.log")
     took = phases(found)
