@@ -98,7 +98,9 @@ class Report(NamedTuple):
                 rule, confidence = one.causes[0]
                 bins[min(BINS - 1, int(confidence * BINS))].append((confidence, rule in one.case.causes))
         return [
-            (len(b), sum(c for c, _ in b) / len(b), sum(right for _, right in b) / len(b)) if b else (0, 0.0, 0.0)
+            (len(b), sum(c for c, _ in b) / len(b), sum(right for _, right in b) / len(b))
+            if b
+            else (0, 0.0, 0.0)
             for b in bins
         ]
 

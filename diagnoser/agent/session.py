@@ -73,7 +73,8 @@ def run(
     catalog = _catalog(options)
     read = read_sources(open_sources(paths, limits=options.limits), catalog, options, progress)
     if not any(reading.lines for reading in read.readings):
-        return read.unreadable or ["there is nothing to read: the input is empty"]
+        notes = [f"{reading.name}: {note}" for reading in read.readings for note in reading.notes]
+        return read.unreadable + notes or ["there is nothing to read: the input is empty"]
     return judge_readings(
         read.readings,
         catalog.pack,

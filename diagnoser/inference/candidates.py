@@ -8,7 +8,11 @@ from diagnoser.inference.case import Case
 from diagnoser.inference.evaluate import applies, evaluate
 from diagnoser.inference.truth import Outcome, Truth
 from diagnoser.inference.weights import WEIGHTS, probability
+from diagnoser.parsers.prefix import read_prefix
 from diagnoser.rulebook.pack import Pack
+
+
+MAX_EVIDENCE = 4
 
 
 class Candidate(NamedTuple):
@@ -87,14 +91,18 @@ def _severity(cause: Mapping[str, Any], case: Case) -> str:
 
 
 def _evidence(outcomes: list[Outcome]) -> tuple[Sighting, ...]:
-    """The first place of every sign, then further ones, in the order of the text and each line once."""
+    """The first place of every sign, then further ones that say something else, in the order of the text."""
+    chosen: dict[tuple[str, int], Sighting] = {}
+    said: set[str] = set()
     first = [outcome.sightings[0] for outcome in outcomes if outcome.sightings]
     more = [place for outcome in outcomes for place in outcome.sightings[1:3]]
-    unique = {place.place: place for place in [*more, *first]}
-    chosen = {place.place for place in first}
-    kept = [place for key, place in unique.items() if key in chosen]
-    kept += [place for key, place in unique.items() if key not in chosen][: max(0, 4 - len(kept))]
-    return tuple(sorted(kept, key=lambda place: place.place))
+    for place in [*first, *more]:
+        message = read_prefix(place.text).message
+        if place.place in chosen or message in said or (place not in first and len(chosen) >= MAX_EVIDENCE):
+            continue
+        said.add(message)
+        chosen[place.place] = place
+    return tuple(sorted(chosen.values(), key=lambda place: place.place))
 
 
 def _missing(outcomes: list[Outcome]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """All that was read of one host, joined: what the rules are held against."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from diagnoser.facts.factbase import FactBase
 from diagnoser.facts.packages import GpuName, Package
 from diagnoser.inference import versions
 from diagnoser.rulebook.words import ENGINES
+
 
 class Lack(NamedTuple):
     """Something that was not read: what it is, which kinds of document show it, and the command for it."""
@@ -55,6 +57,10 @@ COMMANDS = {lack.what: lack.command for lack in (_LOG, *LACKS.values())}
 """What is lacking -> the command that shows it."""
 
 
+FEW = 10
+"""An engine with less than a tenth of the statements of the one that says most is not at work here."""
+
+
 class Case:
     """The facts of one host with the context that rules need.
 
@@ -92,9 +98,14 @@ class Case:
 
     def _engines(self) -> dict[str, str | None]:
         found: dict[str, str | None] = {}
-        for fact, _ in self.facts.of("engine"):
+        said: Counter[str] = Counter()
+        for fact, sightings in self.facts.of("engine"):
             if isinstance(fact, Engine):
                 found[fact.name] = found.get(fact.name) or fact.version
+                said[fact.name] += sightings.count
+        # A few words of another engine (SGLang imports parts of vLLM) do not make it the server.
+        most = max(said.values(), default=0)
+        found = {name: version for name, version in found.items() if version or said[name] * FEW >= most}
         found = {name: version or self.packages.get(name) for name, version in found.items()}
         if not found:
             # A package list alone says which engine is meant; beside a log it may list others too.

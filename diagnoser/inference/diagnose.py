@@ -154,7 +154,9 @@ def _finding(item: Ranked, pack: Pack, named: Named, case: Case) -> Finding:
         confidence=round(candidate.confidence, 2),
         summary=cause["why"] or cause["title"],
         evidence=[named.evidence(place) for place in candidate.evidence],
-        fixes=[fix_text(fix) for fix in cause["fixes"] if "when" not in fix or evaluate(fix["when"], case).yes],
+        fixes=[
+            fix_text(fix) for fix in cause["fixes"] if "when" not in fix or evaluate(fix["when"], case).yes
+        ],
         gain=GainText(**cause["gain"]) if cause.get("gain") else None,
         because_of=item.because_of,
         unchecked=list(candidate.missing),

@@ -6,7 +6,7 @@ from typing import Any
 
 from diagnoser.facts.base import Fact
 from diagnoser.facts.engine import Message
-from diagnoser.facts.factbase import Sighting, Sightings
+from diagnoser.facts.factbase import Sighting, Sightings, Tally
 from diagnoser.inference import versions
 from diagnoser.inference.case import Case
 from diagnoser.inference.truth import NO, YES, Outcome, Truth, conjunction, disjunction, negation, unknown
@@ -37,14 +37,17 @@ def evaluate(sign: list[Any], case: Case) -> Outcome:
     return _leaf(sign, case)
 
 
+Matches = list[tuple[Fact, Sightings]]
+
+
 def _leaf(sign: list[Any], case: Case) -> Outcome:
-    form, name, constraints, count, within_s = sign
+    form, name, constraints, times, *_ = sign
     matching, unsure = _matching(form, name, constraints, case)
     if matching:
-        if count is None:
+        if times is None:
             return Outcome(Truth.YES, _places(matching))
-        operator, wanted = count
-        total = _total(form, name, matching, within_s, case)
+        operator, wanted = times
+        total = _total(sign, matching, case)
         holds = total != wanted if operator == "ne" else _COMPARE[operator](total, wanted)
         return Outcome(Truth.YES, _places(matching)) if holds else NO
     if unsure:
@@ -53,19 +56,25 @@ def _leaf(sign: list[Any], case: Case) -> Outcome:
     return unknown(lack) if lack else NO
 
 
-def _matching(form: str, name: str, constraints: list[Any], case: Case) -> tuple[list[Sightings], list[str]]:
-    matching: list[Sightings] = []
+def _matching(form: str, name: str, constraints: list[Any], case: Case) -> tuple[Matches, list[str]]:
+    matching: Matches = []
     unsure: list[str] = []
     for fact, sightings in case.facts.of(_family(form, name, constraints)):
         truth = _holds(fact, constraints)
         if truth is Truth.YES:
-            matching.append(sightings)
+            matching.append((fact, sightings))
         elif truth is Truth.UNKNOWN:
             unsure.append(case.asks_for(fact.kind))
     return matching, unsure
 
 
-_KEYS = {"server_arg": "name", "capacity": "name", "package": "name", "series": "metric", "series_trend": "metric"}
+_KEYS = {
+    "server_arg": "name",
+    "capacity": "name",
+    "package": "name",
+    "series": "metric",
+    "series_trend": "metric",
+}
 """Kinds whose facts are counted by the value of one field, so that one value need not look at all of them."""
 
 
@@ -80,18 +89,34 @@ def _family(form: str, name: str, constraints: list[Any]) -> str:
     return name
 
 
-def _total(form: str, name: str, matching: list[Sightings], within_s: float | None, case: Case) -> float:
+def _total(sign: list[Any], matching: Matches, case: Case) -> float:
+    """How many sightings, or different values, in all or in the busiest stretch of so many minutes."""
+    form, name, constraints, _, within_s, distinct = sign
+    if distinct is not None:
+        return len({_values(fact).get(distinct) for fact, _ in matching} - {None})
     if within_s is None:
-        return sum(sightings.count for sightings in matching)
-    tally = case.facts.tally(_family(form, name, []))
-    return tally.most_within(max(1, round(within_s / 60))) if tally else 0
+        return sum(sightings.count for _, sightings in matching)
+    minutes = max(1, round(within_s / 60))
+    if not constraints:
+        tally = case.facts.tally(_family(form, name, []))
+        return tally.most_within(minutes) if tally else 0
+    # Only some facts of the family count, so the places kept of them must do.
+    kept = Tally()
+    for _, sightings in matching:
+        for place in sightings.kept():
+            kept.add(place.at)
+    return kept.most_within(minutes)
 
 
-def _places(matching: list[Sightings]) -> tuple[Sighting, ...]:
+def _places(matching: Matches) -> tuple[Sighting, ...]:
     places = sorted(
-        (place for sightings in matching for place in sightings.first), key=lambda place: place.place
+        (place for _, sightings in matching for place in sightings.first), key=lambda place: place.place
     )
     return tuple(places[:6])
+
+
+def _values(fact: Fact) -> dict[str, Any]:
+    return dict(fact.fields) if isinstance(fact, Message) else dict(fact)
 
 
 def _holds(fact: Fact, constraints: list[Any]) -> Truth:

@@ -15,7 +15,7 @@ def fix_text(fix: Mapping[str, Any]) -> FixText:
         action=action,
         command=_command(action, str(fix[action]), fix.get("value")),
         risk=fix["risk"],
-        restart=fix["restart"],
+        restart=fix.get("restart", action not in ("run", "do")),
         undo=fix.get("undo") or _undo(action, str(fix[action])),
         note=fix.get("note"),
     )

@@ -79,8 +79,9 @@ def _explained(
     Exclusion comes first: a rule that is beaten by a more specific one explains only what nothing else does.
     """
     because: dict[str, str] = {}
+    # A bystander explains nothing, but may say that something else means nothing here.
+    _assign(because, ((rule, causes[rule]["excludes"]) for rule in order), by_rule)
     speaking = [rule for rule in order if causes[rule]["kind"] != "bystander"]
-    _assign(because, ((rule, causes[rule]["excludes"]) for rule in speaking), by_rule)
     speaking.sort(key=lambda rule: rule in because)
     sure = [rule for rule in speaking if by_rule[rule].confidence >= ROOT_FROM]
     _assign(because, ((rule, causes[rule]["explained"]) for rule in sure), by_rule)

@@ -19,7 +19,9 @@ def unwrapped(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
 
 
 def _kinds(data: bytes) -> list[str]:
-    sample = [line.decode("utf-8", "replace") for line in data.split(b"\n", SAMPLE)[:SAMPLE] if len(line) < 65536]
+    sample = [
+        line.decode("utf-8", "replace") for line in data.split(b"\n", SAMPLE)[:SAMPLE] if len(line) < 65536
+    ]
     kinds: list[str] = []
     while len(kinds) < MAX_DEPTH:
         kind = unwrap_kind(sample)

@@ -7,6 +7,7 @@ from diagnoser.inference.case import Case
 from diagnoser.inference.diagnose import Judged
 from diagnoser.inference.evaluate import applies, evaluate
 from diagnoser.inference.truth import Outcome, Truth
+from diagnoser.rulebook.describe import GROUPS, describe, describe_applies
 from diagnoser.rulebook.pack import Pack
 
 MARKS = {Truth.YES: "yes    ", Truth.NO: "no     ", Truth.UNKNOWN: "unknown"}
@@ -24,11 +25,9 @@ def _lines(rule: str, judged: Judged, cause: dict[str, Any]) -> Iterator[str]:
     if cause["applies"]:
         yield "  applies to"
         for name, wanted in cause["applies"].items():
-            yield from _condition(f"{name} {_short(wanted)}", applies({name: wanted}, case))
+            yield from _condition(describe_applies({name: wanted}), applies({name: wanted}, case))
     for group, heading in (
-        ("all", "all of"),
-        ("any", "at least one of"),
-        ("none", "none of"),
+        *GROUPS.items(),
         ("supports", "made likelier by"),
         ("weakens", "made less likely by"),
     ):
@@ -48,36 +47,6 @@ def _condition(text: str, outcome: Outcome) -> Iterator[str]:
         yield f"               {place.source}:{place.line}  {place.text.partition(chr(10))[0][:160]}"
     if outcome.missing:
         yield f"               needs: {'; '.join(outcome.missing)}"
-
-
-def describe(sign: list[Any]) -> str:
-    """A compiled sign in words."""
-    form = sign[0]
-    if form in ("all", "any", "none"):
-        return f"{form} of ({'; '.join(describe(inner) for inner in sign[1])})"
-    if form == "sequence":
-        return f"in this order within {sign[2]:g} s: {'; '.join(describe(inner) for inner in sign[1])}"
-    if form == "absent":
-        return f"after {describe(sign[1])}, not within {sign[3]:g} s: {describe(sign[2])}"
-    if form == "applies":
-        return _short(sign[1])
-    _, name, constraints, count, within_s = sign
-    text = f"{form} {name}"
-    if constraints:
-        text += " with " + ", ".join(
-            f"{field} {operator} {_short(operand)}" for field, operator, operand in constraints
-        )
-    if count is not None:
-        text += f", {count[0]} {count[1]:g} times" + (f" in {within_s:g} s" if within_s else "")
-    return text
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_short(inner)}" for key, inner in value.items())
-    if isinstance(value, list):
-        return "/".join(map(str, value))
-    return str(value)
 
 
 def _verdict(rule: str, judged: Judged) -> str:

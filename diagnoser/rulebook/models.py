@@ -86,7 +86,8 @@ class Fix(_Model):
     """One way to undo a cause: exactly one action, with its risk and its undo.
 
     Actions: set_flag / unset_flag (a server option), set_env / unset_env (an environment variable),
-    install (a pip requirement), run (a host command), do (a step that no command expresses).
+    install (a pip requirement), run (a host command), do (a step that no command expresses). restart: whether the
+    server must be started again; by default all but run and do need it.
     """
 
     set_flag: str | None = None
@@ -98,7 +99,7 @@ class Fix(_Model):
     do: str | None = None
     value: str | None = None
     risk: Risk = "low"
-    restart: bool = True
+    restart: bool | None = None
     undo: str | None = None
     note: str | None = None
     when: dict[str, Any] | None = None

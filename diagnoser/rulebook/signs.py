@@ -2,8 +2,10 @@
 
 A sign is one of:
 
-* ``{message: ID, FIELD: CONSTRAINT..., count: ">=3", within: 10m}``
-* ``{fact: KIND, FIELD: CONSTRAINT..., count: ">=3", within: 10m}``
+* ``{message: ID, FIELD: CONSTRAINT..., times: ">=3", within: 10m}``
+* ``{fact: KIND, FIELD: CONSTRAINT..., times: ">=3", within: 10m}``; ``distinct: FIELD`` beside ``times`` counts
+  different values of a field instead of sightings. ``count`` is another word for ``times`` where the fact has no
+  field of that name.
 * ``{sequence: [SIGN, SIGN...], within: 60s}``: in this order, all inside the window
 * ``{after: SIGN, absent: SIGN, within: 60s}``: the first, and the second not inside the window behind it
 * ``{all: [...]}``, ``{any: [...]}``, ``{none: [...]}``
@@ -98,17 +100,22 @@ def compile_sign(sign: Mapping[str, Any], kinds: Mapping[str, type[Fact]]) -> li
 
 def _leaf(form: str, name: str, sign: Mapping[str, Any], fact: type[Fact] | None) -> list[Any]:
     constraints: list[Constraint] = []
+    counts_as_field = fact is not None and "count" in fact.model_fields
+    reserved = {form, "times", "within", "distinct"} | (set() if counts_as_field else {"count"})
     for field, wanted in sign.items():
-        if field in (form, "count", "within"):
+        if field in reserved:
             continue
         if fact is not None and field not in fact.model_fields:
             raise SignError(f"fact {name!r} has no field {field!r}; {hint(field, list(fact.model_fields))}")
         constraints.extend(_constraints(field, wanted, fact))
-    count = _count(sign.get("count"))
+    count = _count(sign.get("times", None if counts_as_field else sign.get("count")))
     within = duration_s(sign["within"]) if "within" in sign else None
     if within is not None and count is None:
-        raise SignError("`within` needs `count`: how many in that time")
-    return [form, name, constraints, count, within]
+        raise SignError("`within` needs `times`: how many in that time")
+    distinct = sign.get("distinct")
+    if distinct is not None and fact is not None and distinct not in fact.model_fields:
+        raise SignError(f"fact {name!r} has no field {distinct!r}; {hint(distinct, list(fact.model_fields))}")
+    return [form, name, constraints, count, within, distinct]
 
 
 def _constraints(field: str, wanted: Any, fact: type[Fact] | None) -> Iterator[Constraint]:
