@@ -26,7 +26,8 @@ CHUNK = 4 << 20
 def make_log(engine: str, megabytes: int, folder: Path) -> Path:
     """A real start-up and then its own running lines, shuffled, again and again."""
     lines = LOGS[engine].read_bytes().splitlines(keepends=True)
-    running = [line for line in lines if b" batch" in line or b"HTTP/1.1" in line or b"throughput" in line]
+    marks = (b"] Decode batch", b"] Prefill batch", b"HTTP/1.1", b"Avg prompt throughput")
+    running = [line for line in lines if any(mark in line for mark in marks)]
     random.Random(7).shuffle(running)
     block = b"".join(running)
     path = folder / f"{engine}.log"

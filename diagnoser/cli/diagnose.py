@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from diagnoser.version import __version__
 from diagnoser.cli import config
 from diagnoser.cli.main import COMMANDS
 from diagnoser.cli.progress import Bar
 from diagnoser.cli.times import moment
+from diagnoser.version import __version__
 
 FORMATS = ("auto", "text", "markdown", "json")
 

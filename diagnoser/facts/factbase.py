@@ -116,10 +116,11 @@ class FactBase:
     stays flat on hostile logs. ``merge`` is associative when the operands are in the order of the text.
     """
 
-    __slots__ = ("families", "tallies")
+    __slots__ = ("families", "kinds", "tallies")
 
     def __init__(self) -> None:
         self.families: dict[str, dict[Fact, Sightings]] = {}
+        self.kinds: dict[str, list[str]] = {}
         self.tallies: dict[str, Tally] = {}
 
     def add(self, fact: Fact, sighting: Sighting) -> None:
@@ -128,7 +129,7 @@ class FactBase:
         tally = self.tallies.get(family)
         if tally is None:
             tally = self.tallies[family] = Tally()
-            self.families[family] = {}
+            self._new(family, {})
         tally.add(sighting.at)
         kept = self.families[family]
         sightings = kept.get(fact)
@@ -147,20 +148,18 @@ class FactBase:
             if len(both) > KEPT_FACTS:
                 order = sorted(both, key=lambda fact: (both[fact].first[0].place, repr(fact)))
                 both = {fact: both[fact] for fact in order[:KEPT_FACTS]}
-            merged.families[family] = both
+            merged._new(family, both)
             merged.tallies[family] = _join_tally(self.tallies.get(family), other.tallies.get(family))
         return merged
 
+    def _new(self, family: str, facts: dict[Fact, Sightings]) -> None:
+        self.families[family] = facts
+        self.kinds.setdefault(family.split(":", 1)[0], []).append(family)
+
     def of(self, kind: str) -> Iterator[tuple[Fact, Sightings]]:
-        """All facts of a kind; a kind may have several families ("message:x" belongs to "message")."""
-        exact = self.families.get(kind)
-        if exact is not None:
-            yield from exact.items()
-            return
-        prefix = kind + ":"
-        for family, facts in self.families.items():
-            if family.startswith(prefix):
-                yield from facts.items()
+        """All facts of a kind or of one family; a kind may have several ("message:x" belongs to "message")."""
+        for family in (kind,) if ":" in kind else self.kinds.get(kind, ()):
+            yield from self.families.get(family, {}).items()
 
     def tally(self, family: str) -> Tally | None:
         return self.tallies.get(family)

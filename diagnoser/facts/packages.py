@@ -1,11 +1,11 @@
 """Facts about installed software: packages, the CUDA toolkit, torch's build, the driver, GPU names."""
 
-import re
 from typing import ClassVar
 
 from diagnoser.facts.base import Fact
+from diagnoser.facts.lazy import lazy
 
-_SEPARATORS = re.compile(r"[-_.]+")
+_SEPARATORS = lazy(r"[-_.]+")
 
 
 def normalise(name: str) -> str:

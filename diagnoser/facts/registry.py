@@ -26,5 +26,7 @@ def kind_class(kind: str) -> type[Fact] | None:
 def _kinds(module: str) -> dict[str, type[Fact]]:
     values = vars(import_module(f"diagnoser.facts.{module}")).values()
     return {
-        value.kind: value for value in values if isinstance(value, type) and issubclass(value, Fact) and value.kind
+        value.kind: value
+        for value in values
+        if isinstance(value, type) and issubclass(value, Fact) and value.kind
     }

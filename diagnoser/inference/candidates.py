@@ -11,7 +11,6 @@ from diagnoser.inference.weights import WEIGHTS, probability
 from diagnoser.parsers.prefix import read_prefix
 from diagnoser.rulebook.pack import Pack
 
-
 MAX_EVIDENCE = 4
 
 

@@ -137,7 +137,7 @@ class Case:
         if lack.documents:
             shown = any(read.startswith(lack.documents) for read in self.covered)
         elif lack is _START:
-            shown = "server_arg" in self._kinds()
+            shown = "server_arg" in self.facts.kinds
         else:
             shown = lack is _LOG and any(read.endswith("log") for read in self.covered)
         return None if shown else lack.what
@@ -145,9 +145,6 @@ class Case:
     def asks_for(self, kind: str) -> str:
         """What would tell more about facts of a kind."""
         return LACKS.get(kind, _LOG).what
-
-    def _kinds(self) -> set[str]:
-        return {family.split(":")[0] for family in self.facts.families}
 
 
 def interval(spans: Iterable[tuple[str | None, str | None]]) -> tuple[Version | None, Version | None]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from diagnoser.version import __version__
 from diagnoser.facts.factbase import FactBase, Sighting, merge_all
 from diagnoser.inference.candidates import Candidate, candidates
 from diagnoser.inference.case import Case, interval
@@ -23,6 +22,7 @@ from diagnoser.inference.reading import Reading
 from diagnoser.inference.resolve import Ranked, is_known, resolve
 from diagnoser.rulebook.pack import Pack
 from diagnoser.sources import printable
+from diagnoser.version import __version__
 
 MAX_ODD = 5
 NO_KNOWN_CAUSE = "no known cause"

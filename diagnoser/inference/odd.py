@@ -1,14 +1,15 @@
 """Lines that somebody meant as a warning and that no message knows."""
 
-import re
 from typing import NamedTuple
+
+from diagnoser.facts.lazy import lazy
 
 KEPT_SHAPES = 2000
 
-_VARIABLE = re.compile(
+_VARIABLE = lazy(
     r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+(?:[.:,]\d+)*|(?:/[\w.@+-]+){2,}|'[^']{0,200}'|\"[^\"]{0,200}\""
 )
-_MEANT = re.compile(
+_MEANT = lazy(
     r"\b(?:WARN|WARNING|ERROR|CRITICAL|FATAL|level=(?:WARN|ERROR))\b|\b\w{0,60}(?:Error|Exception|Warning): | [WE] \S"
 )
 _MAX_SHAPE = 160

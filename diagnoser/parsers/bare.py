@@ -4,17 +4,18 @@ Not the reader of prefixes: it knows no time and no level, only which stream a l
 of one process can be followed through the lines of others.
 """
 
-import re
 from typing import NamedTuple
 
-_STAMPED = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?((?: [A-Z_]{2,8}\d{1,4}){0,6})\] ?")
-_PROCESS = re.compile(r"\(([A-Za-z][\w:.\- ]{0,80}?(?: rank=\d{1,5})?) pid=\d{1,9}[^()]{0,120}\) ?")
-_LEVEL = re.compile(
+from diagnoser.facts.lazy import lazy
+
+_STAMPED = lazy(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?((?: [A-Z_]{2,8}\d{1,4}){0,6})\] ?")
+_PROCESS = lazy(r"\(([A-Za-z][\w:.\- ]{0,80}?(?: rank=\d{1,5})?) pid=\d{1,9}[^()]{0,120}\) ?")
+_LEVEL = lazy(
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?([\w./-]{1,200}:\d{1,6})\] ?"
 )
-_SOURCE = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) [\w.]{1,80}\.py:\d{1,6}: ")
-_TORCH_RANK = re.compile(r"\[((?:rank|default)\d{1,5})\]:? ?")
-_GROUP_MARGIN = re.compile(r" {2,32}[|+] ")
+_SOURCE = lazy(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) [\w.]{1,80}\.py:\d{1,6}: ")
+_TORCH_RANK = lazy(r"\[((?:rank|default)\d{1,5})\]:? ?")
+_GROUP_MARGIN = lazy(r" {2,32}[|+] ")
 
 
 class Bare(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from diagnoser.facts.base import Fact, Found
 from diagnoser.facts.engine import Engine, EnvVar, Scalar, ServerArg
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.environment import assignment
 from diagnoser.parsers.fields import Field, flatten
@@ -20,7 +21,7 @@ MAX_LINES = 80
 MAX_COMMAND = 16_384
 
 _PYTHON = r"python[\d.]{0,6}\s{1,4}(?:-[uOB]\s{1,4}){0,2}-m\s{1,4}"
-_PROGRAM = re.compile(
+_PROGRAM = lazy(
     r"(?<![\w.\-])(?:"
     rf"(?P<sglang>{_PYTHON}sglang\.launch_server|sglang\s{{1,4}}serve)|"
     rf"(?P<vllm>{_PYTHON}vllm\.entrypoints\.(?:openai\.)?api_server|vllm\s{{1,4}}serve|"
@@ -30,7 +31,7 @@ _PROGRAM = re.compile(
     r")(?=\s|$)"
 )
 _ENGINES = {"trtllm": "tensorrt-llm", "llamacpp": "llama.cpp"}
-_IMAGE_TAG = re.compile(
+_IMAGE_TAG = lazy(
     r"(?:vllm/vllm-openai|lmsysorg/sglang):v?(\d{1,3}\.\d{1,4}\.[\w.]{1,20})(?:-[\w.\-]{1,60})?(?=\s|$)"
 )
 _POSITIONAL = {"vllm": "model", "tensorrt-llm": "model", "sglang": "model_path"}
@@ -84,24 +85,24 @@ _ALIASES: dict[str, dict[str, str]] = {
 }
 """How the same option is called in the engine's own dump of its arguments."""
 
-_FLAG = re.compile(r"--?[A-Za-z][\w.\-]{0,80}(?:=|\Z)")
-_SWITCH = re.compile(
+_FLAG = lazy(r"--?[A-Za-z][\w.\-]{0,80}(?:=|\Z)")
+_SWITCH = lazy(
     r"(?:enable|disable|no|skip|log|use|allow|trust|enforce|return|show)_|(?:host_only|mlock|embedding|metrics|jinja)\Z"
 )
 _BOOLEAN = {"true": True, "false": False, "1": True, "0": False}
-_END = re.compile(r"\s(?:&&|\|\|?|;|[12&]?>{1,2}|&)(?:\s|\Z|&|/)|;\s|#\s")
-_ARRAY = re.compile(r"""["'](?:-m|serve|--?[A-Za-z][\w\-]{0,60})["'] {0,4},""")
-_ARRAY_MARKS = re.compile(r"""[\[\],"']""")
-_CMD_FIELD = re.compile(r' cmd="([^"]{1,4000})"')
-_SECRET = re.compile(r"(?:^|_)(?:key|token|secret|password|credentials?)$", re.I)
-_PS = re.compile(r"\s{0,4}[\w.+\-]{1,32}\s{1,8}\d{1,9}\s{1,8}[\d.]{1,6}\s{1,8}[\d.]{1,6}\s{1,8}\d")
-_LEADING = re.compile(
+_END = lazy(r"\s(?:&&|\|\|?|;|[12&]?>{1,2}|&)(?:\s|\Z|&|/)|;\s|#\s")
+_ARRAY = lazy(r"""["'](?:-m|serve|--?[A-Za-z][\w\-]{0,60})["'] {0,4},""")
+_ARRAY_MARKS = lazy(r"""[\[\],"']""")
+_CMD_FIELD = lazy(r' cmd="([^"]{1,4000})"')
+_SECRET = lazy(r"(?:^|_)(?:key|token|secret|password|credentials?)$", re.I)
+_PS = lazy(r"\s{0,4}[\w.+\-]{1,32}\s{1,8}\d{1,9}\s{1,8}[\d.]{1,6}\s{1,8}[\d.]{1,6}\s{1,8}\d")
+_LEADING = lazy(
     r"(?:sudo|nohup|exec|time|env|docker|podman|run|numactl|taskset|srun|mpirun|mpiexec|bash|sh|-c|setsid|stdbuf|nice|"
     r"uv|nsys|profile|(?:command|cmd|entrypoint|args|executing|running|launch_command):?|[+$#>%;]|&&)\Z",
     re.I,
 )
-_OPTION = re.compile(r"--?\w")
-_NOT_PROSE = re.compile(r".*[/$@=\\]|[^A-Za-z]+\Z|\([\w.\-]+\)\Z")
+_OPTION = lazy(r"--?\w")
+_NOT_PROSE = lazy(r".*[/$@=\\]|[^A-Za-z]+\Z|\([\w.\-]+\)\Z")
 
 
 def parse(lines: Lines, i: int) -> Iterator[Found]:

@@ -11,6 +11,7 @@ import re
 from typing import NamedTuple
 
 from diagnoser.facts.base import Found
+from diagnoser.facts.lazy import lazy
 from diagnoser.facts.loader import ArchMismatch, CudaError, CudaOom, DriverTooOld, UnknownArch
 from diagnoser.parsers.bare import bare
 from diagnoser.parsers.base import Lines
@@ -108,8 +109,8 @@ _TELLING = (
 
 _BY_LENGTH = tuple(sorted(_PLAIN + _TELLING, key=lambda row: -len(row.said)))
 _BY_DRIVER_NAME = {row.driver: row for row in _BY_LENGTH if row.driver}
-_HEADED = re.compile(r"CUDA(?: driver| runtime)? error: (\S.{0,300})")
-_DRIVER_NAME = re.compile(r"\bCUDA_ERROR_([A-Z_]{3,40})")
+_HEADED = lazy(r"CUDA(?: driver| runtime)? error: (\S.{0,300})")
+_DRIVER_NAME = lazy(r"\bCUDA_ERROR_([A-Z_]{3,40})")
 
 
 def _fact(row: _Row) -> CudaError:
@@ -148,8 +149,8 @@ _OOM_SIZES = {
 _OOM_PATTERNS = {
     name: tuple(re.compile(pattern) for pattern in patterns) for name, patterns in _OOM_SIZES.items()
 }
-_OTHERS = re.compile(rf"Process \d{{1,10}} has {_SIZE} memory in use")
-_OOM_GPU = re.compile(r"\bGPU (\d{1,4})(?: has|;)|on device (\d{1,4}): cudaMalloc failed")
+_OTHERS = lazy(rf"Process \d{{1,10}} has {_SIZE} memory in use")
+_OOM_GPU = lazy(r"\bGPU (\d{1,4})(?: has|;)|on device (\d{1,4}): cudaMalloc failed")
 
 
 def _gib(amount: str, unit: str) -> float:
@@ -180,11 +181,11 @@ def _oom(lines: Lines, i: int) -> CudaOom:
     )
 
 
-_NOT_COMPATIBLE = re.compile(r"(.{0,120}?)\s{0,4}with CUDA capability (sm_\w{2,5}) is not compatible")
-_SUPPORTS = re.compile(r"supports CUDA capabilities ((?:sm_\w{2,5}[ ,]{0,2}){1,40})")
-_IS_OF = re.compile(r"Found GPU\d{1,4} (.{1,120}?) which is of (?:cuda )?capability (\d{1,2})\.(\d)")
-_RANGE = re.compile(r"\((\d{1,2})\.(\d)\) - \((\d{1,2})\.(\d)\)")
-_ARCH_NUMBER = re.compile(r"sm_(\d{2,3})")
+_NOT_COMPATIBLE = lazy(r"(.{0,120}?)\s{0,4}with CUDA capability (sm_\w{2,5}) is not compatible")
+_SUPPORTS = lazy(r"supports CUDA capabilities ((?:sm_\w{2,5}[ ,]{0,2}){1,40})")
+_IS_OF = lazy(r"Found GPU\d{1,4} (.{1,120}?) which is of (?:cuda )?capability (\d{1,2})\.(\d)")
+_RANGE = lazy(r"\((\d{1,2})\.(\d)\) - \((\d{1,2})\.(\d)\)")
+_ARCH_NUMBER = lazy(r"sm_(\d{2,3})")
 
 
 def _not_compatible(lines: Lines, i: int) -> Found | None:
@@ -224,9 +225,9 @@ def _is_of(lines: Lines, i: int) -> Found | None:
     return Found(ArchMismatch(device=found[1], arch=arch), i, i)
 
 
-_TOO_OLD = re.compile(r"driver on your system is too old(?: \(found version (\d{4,6})\))?")
-_PTXAS = re.compile(r"Value '(sm_\w{2,8})' is not defined for option 'gpu-name'")
-_NVCC = re.compile(r"Unsupported gpu architecture '(\w{4,16})'")
+_TOO_OLD = lazy(r"driver on your system is too old(?: \(found version (\d{4,6})\))?")
+_PTXAS = lazy(r"Value '(sm_\w{2,8})' is not defined for option 'gpu-name'")
+_NVCC = lazy(r"Unsupported gpu architecture '(\w{4,16})'")
 
 
 def _too_old(lines: Lines, i: int) -> DriverTooOld | None:

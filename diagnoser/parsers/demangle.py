@@ -4,8 +4,9 @@ Only what undefined symbols of Python extensions need: nested names, templates, 
 types. Expressions, lambdas and vendor extensions are not read; whatever is not read gives None.
 """
 
-import re
 from typing import NamedTuple
+
+from diagnoser.facts.lazy import lazy
 
 MAX_SYMBOL = 2048
 MAX_TEXT = 4096
@@ -62,9 +63,9 @@ _OPERATOR = {
 _SUFFIX = {"int": "", "unsigned int": "u", "long": "l", "unsigned long": "ul"}
 _QUALIFIER = {"K": " const", "V": " volatile", "r": " restrict"}
 _POINTER = {"P": "*", "R": "&", "O": "&&"}
-_LENGTH = re.compile(r"\d{1,4}")
-_SEQUENCE = re.compile(r"[0-9A-Z]{0,4}_")
-_NUMBER = re.compile(r"n?\d{1,20}")
+_LENGTH = lazy(r"\d{1,4}")
+_SEQUENCE = lazy(r"[0-9A-Z]{0,4}_")
+_NUMBER = lazy(r"n?\d{1,20}")
 
 
 class _Reader:

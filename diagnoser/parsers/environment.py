@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from diagnoser.facts.base import Found
 from diagnoser.facts.engine import EnvVar
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.statement import LIMIT
 
@@ -24,20 +25,20 @@ _KNOWN = (
     r"(?:CUDA|NCCL|SGLANG|SGL|VLLM|FLASHINFER|TORCH|PYTORCH|TORCHINDUCTOR|TRITON|GGML|LLAMA|OLLAMA|TLLM|TRTLLM|UCX|OMP|"
     r"MKL|KMP|HF|TRANSFORMERS|NVIDIA|LD|GLOO|OMPI|NVSHMEM|DG|DYN|RAY|TIKTOKEN|TOKENIZERS|PYTHON)_[A-Z0-9_]{1,90}"
 )
-_EXPORT = re.compile(rf"(?:^|[\s;&\"'(])(?:export|ENV|setenv)\s{{1,4}}({_NAME})[=\s]{_VALUE}")
-_MORE = re.compile(rf"\s{{1,4}}({_NAME})={_VALUE}")
-_UNSET = re.compile(rf"(?:^|[\s;&])unset\s{{1,4}}({_NAME})\s*$")
-_DOCKER = re.compile(rf"(?:^|\s)(?:-e|--env)[\s=]{{1,4}}[\"']?({_NAME})={_VALUE}")
-_SYSTEMD = re.compile(rf"^\s{{0,8}}Environment=\"?({_NAME})={_VALUE}")
-_BARE = re.compile(rf"^\s{{0,16}}(?:[$#>%] |- ['\"]?|declare -x )?({_KNOWN})={_VALUE}")
-_YAML = re.compile(rf"^\s{{0,40}}({_KNOWN}):\s{{1,4}}{_VALUE}\s*$")
-_YAML_NAME = re.compile(rf"^\s{{0,40}}- name:\s{{1,4}}[\"']?({_NAME})[\"']?\s*$")
-_YAML_VALUE = re.compile(rf"^\s{{0,40}}value:\s{{0,4}}{_VALUE}\s*$")
-_PYTHON = re.compile(
+_EXPORT = lazy(rf"(?:^|[\s;&\"'(])(?:export|ENV|setenv)\s{{1,4}}({_NAME})[=\s]{_VALUE}")
+_MORE = lazy(rf"\s{{1,4}}({_NAME})={_VALUE}")
+_UNSET = lazy(rf"(?:^|[\s;&])unset\s{{1,4}}({_NAME})\s*$")
+_DOCKER = lazy(rf"(?:^|\s)(?:-e|--env)[\s=]{{1,4}}[\"']?({_NAME})={_VALUE}")
+_SYSTEMD = lazy(rf"^\s{{0,8}}Environment=\"?({_NAME})={_VALUE}")
+_BARE = lazy(rf"^\s{{0,16}}(?:[$#>%] |- ['\"]?|declare -x )?({_KNOWN})={_VALUE}")
+_YAML = lazy(rf"^\s{{0,40}}({_KNOWN}):\s{{1,4}}{_VALUE}\s*$")
+_YAML_NAME = lazy(rf"^\s{{0,40}}- name:\s{{1,4}}[\"']?({_NAME})[\"']?\s*$")
+_YAML_VALUE = lazy(rf"^\s{{0,40}}value:\s{{0,4}}{_VALUE}\s*$")
+_PYTHON = lazy(
     rf"os\.environ(?:\[|\.setdefault\()\s{{0,4}}[\"']({_NAME})[\"'](?:\]\s{{0,4}}=|,)\s{{0,4}}{_VALUE}"
 )
-_ASSIGNMENT = re.compile(rf"({_NAME})={_VALUE}\Z")
-_SECRET = re.compile(r"TOKEN(?!IZERS)|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_KEY", re.I)
+_ASSIGNMENT = lazy(rf"({_NAME})={_VALUE}\Z")
+_SECRET = lazy(r"TOKEN(?!IZERS)|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_KEY", re.I)
 
 
 def assignment(word: str) -> tuple[str, str] | None:

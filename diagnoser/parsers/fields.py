@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from diagnoser.facts.engine import Scalar
+from diagnoser.facts.lazy import lazy
 
 MAX_TEXT = 1 << 18
 """Longer dumps are read up to here (SGLang's longest line has 14 kB)."""
@@ -22,14 +23,14 @@ MAX_VALUE = 300
 
 MAX_DEPTH = 3
 
-_TOKEN = re.compile(
+_TOKEN = lazy(
     r"""'(?:[^'\\]|\\.)*(?:'|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z)|<[A-Z][\w.]{0,80}: ?[^<>\n]{0,80}>|[()\[\]{},=:]""",
     re.S,
 )
-_NUMBER = re.compile(r"[+-]?(?:\d{1,18}|\d{0,18}\.\d{0,18}(?:[eE][+-]?\d{1,3})?|\d{1,18}[eE][+-]?\d{1,3})\Z")
-_ENUM = re.compile(r"<(?:\w{1,80}\.)?(\w{1,80}): ?[^<>]{0,80}>\Z")
-_NAME = re.compile(r"[A-Za-z_][\w.]{0,80}\Z")
-_CALL = re.compile(r"[A-Za-z_]\w{0,80}\(")
+_NUMBER = lazy(r"[+-]?(?:\d{1,18}|\d{0,18}\.\d{0,18}(?:[eE][+-]?\d{1,3})?|\d{1,18}[eE][+-]?\d{1,3})\Z")
+_ENUM = lazy(r"<(?:\w{1,80}\.)?(\w{1,80}): ?[^<>]{0,80}>\Z")
+_NAME = lazy(r"[A-Za-z_][\w.]{0,80}\Z")
+_CALL = lazy(r"[A-Za-z_]\w{0,80}\(")
 _WORDS: dict[str, Scalar] = {
     "None": None,
     "null": None,

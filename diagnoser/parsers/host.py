@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from diagnoser.facts.base import Found
 from diagnoser.facts.host import HostState
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers import host_notes
 from diagnoser.parsers.bare import bare
 from diagnoser.parsers.base import Lines, Parser
@@ -122,12 +123,12 @@ _VALUES: tuple[tuple[str, Callable[[str], Fields]], ...] = (
 )
 """The end of a file's name or a command, and what its value means."""
 
-_KEY = re.compile("|".join(re.escape(key) for key, _ in _VALUES))
+_KEY = lazy("|".join(re.escape(key) for key, _ in _VALUES))
 _MEANING = dict(_VALUES)
-_INLINE = re.compile(r"\s{0,40}(?::|=|->)?\s{0,40}(?=\S)")
+_INLINE = lazy(r"\s{0,40}(?::|=|->)?\s{0,40}(?=\S)")
 # A setting on the line of `ulimit -l unlimited` is an order, not an answer.
 _NEEDS_SIGN = frozenset({"ulimit -l"})
-_LOG_START = re.compile(r"[\[({<]|(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\b|Traceback |\d{4}-\d\d-\d\d")
+_LOG_START = lazy(r"[\[({<]|(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\b|Traceback |\d{4}-\d\d-\d\d")
 
 
 def _read_value(lines: Lines, i: int) -> _Read | None:

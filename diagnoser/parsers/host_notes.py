@@ -4,21 +4,19 @@ Unit nvidia-fabricmanager.service could not be found.
 -> Service(name="nvidia-fabricmanager", state="missing")
 """
 
-import re
 from collections.abc import Iterator
 from typing import Literal
 
 from diagnoser.facts.base import Found
 from diagnoser.facts.host import NumaMemory, Service
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.by_literal import by_literal, text
 
-_NUMA_HEAD = re.compile(
-    r"Per-node process memory usage \(in MBs\)(?: for PID (\d{1,10})(?: \(([^)]{1,64})\))?)?"
-)
-_NUMA_NODES = re.compile(r"\s{2,60}Node \d")
-_NUMA_ROW = re.compile(r"(?:Heap|Stack|Private|Huge|-{8,}|Total)(?:\s|-|$)")
-_AMOUNT = re.compile(r"\d{1,12}\.\d{1,3}")
+_NUMA_HEAD = lazy(r"Per-node process memory usage \(in MBs\)(?: for PID (\d{1,10})(?: \(([^)]{1,64})\))?)?")
+_NUMA_NODES = lazy(r"\s{2,60}Node \d")
+_NUMA_ROW = lazy(r"(?:Heap|Stack|Private|Huge|-{8,}|Total)(?:\s|-|$)")
+_AMOUNT = lazy(r"\d{1,12}\.\d{1,3}")
 
 
 def _numa_extent(lines: Lines, i: int) -> range | None:
@@ -65,9 +63,9 @@ _STATES: dict[str, State] = {
     "deactivating": "deactivating",
     "reloading": "reloading",
 }
-_MISSING = re.compile(r"Unit ([\w@.-]{1,80}?)(?:\.service)? could not be found")
-_UNIT = re.compile(r"[●○×↻*x] ([\w@.-]{1,80}?)\.service(?: - |$)")
-_ACTIVE = re.compile(r"\s{1,12}Active: (\w{1,16})")
+_MISSING = lazy(r"Unit ([\w@.-]{1,80}?)(?:\.service)? could not be found")
+_UNIT = lazy(r"[●○×↻*x] ([\w@.-]{1,80}?)\.service(?: - |$)")
+_ACTIVE = lazy(r"\s{1,12}Active: (\w{1,16})")
 
 
 def _unit_missing(lines: Lines, i: int) -> Service | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines
 from diagnoser.parsers.by_literal import text
 
@@ -10,7 +11,7 @@ Fields = dict[str, object]
 Row = Callable[[Lines, int], Fields | None]
 """The fields of a row; empty for a row that belongs to a table and tells nothing; None for any other line."""
 
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,3})?)([KMGTPB]?)i?B?")
+_SIZE = lazy(r"(\d{1,15}(?:\.\d{1,3})?)([KMGTPB]?)i?B?")
 _MIB = {"B": 2.0**-20, "K": 2.0**-10, "M": 1.0, "G": 1024.0, "T": 1048576.0, "P": 1073741824.0}
 
 
@@ -25,12 +26,12 @@ def _mib(words: str, unit: str | None) -> float | None:
     return round(float(found[1]) * _MIB[letter], 2)
 
 
-_DF = re.compile(
+_DF = lazy(
     r"\S{1,100}\s{1,40}([\d.]{1,16}\w{0,3})\s{1,40}([\d.]{1,16}\w{0,3})\s{1,40}[\d.]{1,16}\w{0,3}\s{1,20}\d{1,3}%\s{1,20}(/\S{0,200})"
 )
-_DF_HEADER = re.compile(r"Filesystem\s{1,60}(?:(\d{1,4})([KMG])-blocks|Size|Type|512)")
-_MOUNT = re.compile(r"on /dev/shm type tmpfs \([^)]{0,300}?\bsize=(\d{1,15})([kmg]?)")
-_SHM_SIZE = re.compile(r'"ShmSize":\s{0,4}(\d{1,15})')
+_DF_HEADER = lazy(r"Filesystem\s{1,60}(?:(\d{1,4})([KMG])-blocks|Size|Type|512)")
+_MOUNT = lazy(r"on /dev/shm type tmpfs \([^)]{0,300}?\bsize=(\d{1,15})([kmg]?)")
+_SHM_SIZE = lazy(r'"ShmSize":\s{0,4}(\d{1,15})')
 
 
 def _df(lines: Lines, i: int) -> Fields | None:
@@ -58,11 +59,11 @@ def _mounted(lines: Lines, i: int) -> Fields | None:
     return {"dev_shm_mib": _mib(found[1], "B")} if found and int(found[1]) else None
 
 
-_FREE_HEADER = re.compile(r"\s{4,40}total\s{1,20}used\s{1,20}free\b")
-_FREE = re.compile(
+_FREE_HEADER = lazy(r"\s{4,40}total\s{1,20}used\s{1,20}free\b")
+_FREE = lazy(
     r"(Mem|Swap|Total|-/\+ buffers/cache):\s{1,20}(\S{1,16})\s{1,20}(\S{1,16})\s{1,20}(\S{1,16})(.{0,80})"
 )
-_FREE_FLAG = re.compile(r"\bfree\b.{0,20} -\w{0,4}?([bkmgh])\b")
+_FREE_FLAG = lazy(r"\bfree\b.{0,20} -\w{0,4}?([bkmgh])\b")
 
 
 def _free(lines: Lines, i: int) -> Fields | None:
@@ -99,7 +100,7 @@ def _free_unit(lines: Lines, i: int) -> str | None:
     return None
 
 
-_MEMINFO = re.compile(r"([A-Z]\w{2,24}(?:\(\w{1,12}\))?):\s{1,20}(\d{1,15})(?: kB)?\s{0,4}$")
+_MEMINFO = lazy(r"([A-Z]\w{2,24}(?:\(\w{1,12}\))?):\s{1,20}(\d{1,15})(?: kB)?\s{0,4}$")
 _MEMINFO_FIELDS = {
     "MemTotal": "mem_total_mib",
     "MemAvailable": "mem_available_mib",
@@ -116,9 +117,7 @@ def _meminfo(lines: Lines, i: int) -> Fields | None:
     return {field: round(int(found[2]) / 1024, 1)} if field else {}
 
 
-_ULIMIT = re.compile(
-    r"[a-zA-Z][\w /-]{2,40}\s{1,30}\((?:[\w ]{1,20}, )?-([a-zA-Z])\) (unlimited|\d{1,20})\s{0,4}$"
-)
+_ULIMIT = lazy(r"[a-zA-Z][\w /-]{2,40}\s{1,30}\((?:[\w ]{1,20}, )?-([a-zA-Z])\) (unlimited|\d{1,20})\s{0,4}$")
 
 
 def _ulimit(lines: Lines, i: int) -> Fields | None:
@@ -133,7 +132,7 @@ def _ulimit(lines: Lines, i: int) -> Fields | None:
     return {field: number} if field else {}
 
 
-_LSCPU = re.compile(
+_LSCPU = lazy(
     r"\s{0,8}(Architecture|CPU op-mode\(s\)|Address sizes|Byte Order|CPU\(s\)|On-line CPU\(s\) list|"
     r"Off-line CPU\(s\) list|Vendor ID|BIOS [\w ]{1,20}|Model(?: name)?|CPU family|Thread\(s\) per core|"
     r"Core\(s\) per (?:socket|cluster)|Socket\(s\)|Cluster\(s\)|Stepping|Frequency boost|CPU\(s\) scaling MHz|"
@@ -166,7 +165,7 @@ def _lscpu(lines: Lines, i: int) -> Fields | None:
     return {field: int(value)} if field and re.fullmatch(r"\d{1,6}", value) else {}
 
 
-_UNAME = re.compile(r"Linux \S{1,64} (\d{1,2}\.\d{1,3}[\w.+~-]{0,64}) #\d{1,6}.{0,80} SMP ")
+_UNAME = lazy(r"Linux \S{1,64} (\d{1,2}\.\d{1,3}[\w.+~-]{0,64}) #\d{1,6}.{0,80} SMP ")
 
 
 def _uname(lines: Lines, i: int) -> Fields | None:
@@ -174,9 +173,7 @@ def _uname(lines: Lines, i: int) -> Fields | None:
     return {"kernel_release": found[1]} if found else None
 
 
-_SWAPON = re.compile(
-    r"NAME\s{1,20}TYPE\s{1,20}SIZE\s{1,20}USED|/\S{1,100}\s{1,20}(?:file|partition)\s{1,20}\d"
-)
+_SWAPON = lazy(r"NAME\s{1,20}TYPE\s{1,20}SIZE\s{1,20}USED|/\S{1,100}\s{1,20}(?:file|partition)\s{1,20}\d")
 
 
 def _swapon(lines: Lines, i: int) -> Fields | None:

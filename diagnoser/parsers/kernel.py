@@ -22,6 +22,7 @@ from diagnoser.facts.kernel import (
     UvmModule,
     Xid,
 )
+from diagnoser.facts.lazy import lazy
 from diagnoser.facts.xid_table import XIDS, XidEntry
 from diagnoser.parsers import kernel_host
 from diagnoser.parsers.base import Lines
@@ -29,11 +30,11 @@ from diagnoser.parsers.by_literal import by_literal, text
 
 _PCI = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}"
 
-_XID = re.compile(
+_XID = lazy(
     rf"NVRM: Xid \((?:PCI:)?(?P<pci>{_PCI})(?: GPU-I:(?P<gi>\d{{1,4}}))?(?: GPU-CI:(?P<ci>\d{{1,4}}))?\): "
     r"(?P<code>\d{1,5})(?:,|$) ?(?P<rest>.*)"
 )
-_OWNER = re.compile(r"pid='?(?:(\d{1,10})|[^',]{0,32})'?(?:, name=([^,]{0,64}))?(?:, |$)")
+_OWNER = lazy(r"pid='?(?:(\d{1,10})|[^',]{0,32})'?(?:, name=([^,]{0,64}))?(?:, |$)")
 
 _DETAILS = tuple(
     re.compile(pattern)
@@ -51,12 +52,12 @@ _DETAILS = tuple(
     )
 )
 _NUMBERS = {"caused_by": int, "timeout_s": float, "link": int}
-_NVLINK5 = re.compile(r"Link \d{1,4} \(0x([0-9a-fA-F]{1,8})")
+_NVLINK5 = lazy(r"Link \d{1,4} \(0x([0-9a-fA-F]{1,8})")
 _WINDOW_S = 10.0
 _LOOK_BACK = 64
 
-_BOOT_TIME = re.compile(r"\[ {0,8}(\d{1,12}\.\d{3,9})\]")
-_CLOCK_TIME = re.compile(r"(\d\d):(\d\d):(\d\d)")
+_BOOT_TIME = lazy(r"\[ {0,8}(\d{1,12}\.\d{3,9})\]")
+_CLOCK_TIME = lazy(r"(\d\d):(\d\d):(\d\d)")
 
 
 def _stamp(line: str) -> tuple[str, float] | None:
@@ -135,8 +136,8 @@ def _xid(lines: Lines, i: int) -> Xid | None:
     )
 
 
-_LOST = re.compile(rf"NVRM: GPU ({_PCI}\.[0-9a-fA-F]): GPU has fallen off the bus")
-_LOST_IN_THREE = re.compile(rf"The NVIDIA GPU ({_PCI}\.[0-9a-fA-F])")
+_LOST = lazy(rf"NVRM: GPU ({_PCI}\.[0-9a-fA-F]): GPU has fallen off the bus")
+_LOST_IN_THREE = lazy(rf"The NVIDIA GPU ({_PCI}\.[0-9a-fA-F])")
 
 
 def _lost(lines: Lines, i: int) -> GpuLost | Found | None:
@@ -153,10 +154,10 @@ def _lost(lines: Lines, i: int) -> GpuLost | Found | None:
     return None
 
 
-_SXID = re.compile(
+_SXID = lazy(
     rf"nvidia-nvswitch(\d{{1,4}}): SXid \((?:PCI:)?({_PCI}(?:\.[0-9a-fA-F])?)\): (\d{{1,6}}),? ?(.*)"
 )
-_SXID_REST = re.compile(r"(Fatal|Non-fatal)?,? ?(?:Link (\d{1,4}))?")
+_SXID_REST = lazy(r"(Fatal|Non-fatal)?,? ?(?:Link (\d{1,4}))?")
 
 
 def _sxid(lines: Lines, i: int) -> SXid | None:
@@ -173,18 +174,16 @@ def _sxid(lines: Lines, i: int) -> SXid | None:
     )
 
 
-_ADDRESS = re.compile(rf"NVRM: GPU at PCI:({_PCI}): (GPU-[0-9a-fA-F-]{{36}})")
-_RATE_LIMIT = re.compile(rf"Rate limiting GSP RPC error prints for GPU at PCI:({_PCI})")
-_INIT_FAILED = re.compile(
-    rf"NVRM: GPU ({_PCI}\.[0-9a-fA-F]): RmInitAdapter failed! \(([0-9a-fA-Fx:]{{1,40}})\)"
-)
-_MODULE = re.compile(
+_ADDRESS = lazy(rf"NVRM: GPU at PCI:({_PCI}): (GPU-[0-9a-fA-F-]{{36}})")
+_RATE_LIMIT = lazy(rf"Rate limiting GSP RPC error prints for GPU at PCI:({_PCI})")
+_INIT_FAILED = lazy(rf"NVRM: GPU ({_PCI}\.[0-9a-fA-F]): RmInitAdapter failed! \(([0-9a-fA-Fx:]{{1,40}})\)")
+_MODULE = lazy(
     r"NVIDIA UNIX (?P<open>Open )?(?:Kernel Module for )?\S{1,16} {1,4}(?:Kernel Module {1,4})?"
     r"(?P<version>\d{3}\.\d{1,3}(?:\.\d{1,3})?)"
 )
-_CLIENT = re.compile(r"API mismatch: the client '([^']{1,64})'")
-_CLIENT_VERSION = re.compile(r"has the version (\d[\w.-]{2,24}?),? but")
-_MODULE_VERSION = re.compile(r"this kernel module has the version (\d[\w.]{2,24}?)\.?(?: |$)")
+_CLIENT = lazy(r"API mismatch: the client '([^']{1,64})'")
+_CLIENT_VERSION = lazy(r"has the version (\d[\w.-]{2,24}?),? but")
+_MODULE_VERSION = lazy(r"this kernel module has the version (\d[\w.]{2,24}?)\.?(?: |$)")
 
 
 def _address(lines: Lines, i: int) -> GpuAddress | None:

@@ -7,7 +7,6 @@ Wordings: Linux 4.18 to 6.18, drivers/pci/pcie/aer.c, drivers/pci/pci.c, mm/oom_
 kernel/time/clocksource.c.
 """
 
-import re
 from typing import Literal
 
 from diagnoser.facts.base import Found
@@ -25,6 +24,7 @@ from diagnoser.facts.kernel import (
     SoftLockup,
     StorageStalled,
 )
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines
 from diagnoser.parsers.by_literal import by_literal, text
 
@@ -32,12 +32,12 @@ _DEVICE = r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 
 Severity = Literal["corrected", "nonfatal", "fatal"]
 
-_BUS_ERROR = re.compile(
+_BUS_ERROR = lazy(
     rf"(?P<driver>[\w-]{{1,32}}) (?P<bus>{_DEVICE}): (?:AER: )?PCIe Bus Error: "
     r"severity=(?P<severity>[^,]{1,32}), type=(?P<layer>[^,]{1,32})"
 )
-_STATUS_BIT = re.compile(r"\[ ?\d{1,2}\] (\w{1,32})")
-_RECEIVED = re.compile(
+_STATUS_BIT = lazy(r"\[ ?\d{1,2}\] (\w{1,32})")
+_RECEIVED = lazy(
     r"AER: (?:Multiple )?(?P<severity>Corrected|Correctable|Uncorrected \(Non-Fatal\)|Uncorrected \(Fatal\)|"
     r"Uncorrectable \(Non-Fatal\)|Uncorrectable \(Fatal\)) error (?:message )?received"
     rf"(?: from|:) (?P<bus>{_DEVICE})"
@@ -83,12 +83,12 @@ def _received(lines: Lines, i: int) -> PcieError | None:
     return PcieError(bus=found["bus"].lower(), severity=_severity(found["severity"]))
 
 
-_LIMITED = re.compile(
+_LIMITED = lazy(
     rf"({_DEVICE}): ([\d.]{{1,12}}) Gb/s available PCIe bandwidth, "
     rf"limited by ([\d.]{{1,8}}) GT/s PCIe x(\d{{1,2}}) link at ({_DEVICE}) "
     r"\(capable of ([\d.]{1,12}) Gb/s with ([\d.]{1,8}) GT/s PCIe x(\d{1,2}) link\)"
 )
-_SLOT = re.compile(
+_SLOT = lazy(
     rf"(?:({_DEVICE}): )?(?:pciehp: )?Slot\(([^)]{{1,32}})\): (Link Down|Card not present|Card removed)"
 )
 
@@ -122,11 +122,11 @@ def _slot(lines: Lines, i: int) -> PcieLinkDown | None:
     )
 
 
-_KILLED = re.compile(r"Kill(?:ed)? process (\d{1,10})(?:,? (?:UID \d{1,10},)? ?\(([^)]{1,64})\))?")
-_CONSTRAINT = re.compile(r"oom-kill:constraint=(CONSTRAINT_\w{1,32})")
-_OOM_TASK = re.compile(r",task=([^,]{1,64}),pid=(\d{1,10})")
-_OOM_GROUP = re.compile(r",(?:oom_memcg|task_memcg)=([^,]{1,256})")
-_SIZES = re.compile(r"\b(total-vm|anon-rss):(\d{1,15})kB")
+_KILLED = lazy(r"Kill(?:ed)? process (\d{1,10})(?:,? (?:UID \d{1,10},)? ?\(([^)]{1,64})\))?")
+_CONSTRAINT = lazy(r"oom-kill:constraint=(CONSTRAINT_\w{1,32})")
+_OOM_TASK = lazy(r",task=([^,]{1,64}),pid=(\d{1,10})")
+_OOM_GROUP = lazy(r",(?:oom_memcg|task_memcg)=([^,]{1,256})")
+_SIZES = lazy(r"\b(total-vm|anon-rss):(\d{1,15})kB")
 _NEAR = 8
 
 Scope = Literal["global", "memcg"]
@@ -189,8 +189,8 @@ def _constraint(lines: Lines, i: int) -> OomKill | None:
 
 
 _FAST_CLOCKS = ("tsc", "tsc-early", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page")
-_UNSTABLE = re.compile(r"Marking clocksource '(\w{1,32})' as unstable")
-_SWITCHED = re.compile(r"Switched to clocksource ([\w-]{1,32})")
+_UNSTABLE = lazy(r"Marking clocksource '(\w{1,32})' as unstable")
+_SWITCHED = lazy(r"Switched to clocksource ([\w-]{1,32})")
 
 
 def is_slow_clock(name: str) -> bool:
@@ -211,16 +211,16 @@ def _switched(lines: Lines, i: int) -> ClocksourceSwitched | None:
     return ClocksourceSwitched(name=found[1], slow=is_slow_clock(found[1])) if found else None
 
 
-_HUNG = re.compile(r"INFO: task (.{1,64}):(\d{1,10}) blocked for more than (\d{1,6}) seconds")
-_LOCKUP = re.compile(r"soft lockup - CPU#(\d{1,5}) stuck for (\d{1,6})s! \[([^\]]{1,64})\]")
-_SEGFAULT = re.compile(r"([^\s\[]{1,32})\[(\d{1,10})\]: segfault at ")
-_IN_LIBRARY = re.compile(r" in ([^\s\[]{1,128})\[")
-_NIC_POWER = re.compile(
+_HUNG = lazy(r"INFO: task (.{1,64}):(\d{1,10}) blocked for more than (\d{1,6}) seconds")
+_LOCKUP = lazy(r"soft lockup - CPU#(\d{1,5}) stuck for (\d{1,6})s! \[([^\]]{1,64})\]")
+_SEGFAULT = lazy(r"([^\s\[]{1,32})\[(\d{1,10})\]: segfault at ")
+_IN_LIBRARY = lazy(r" in ([^\s\[]{1,128})\[")
+_NIC_POWER = lazy(
     rf"mlx5_core ({_DEVICE}):.{{0,80}}Detected insufficient power on the PCIe slot(?: \((\d{{1,5}})W\))?"
 )
-_NVME = re.compile(r"nvme (nvme\d{1,4}): .{0,64}\btimeout\b")
-_NFS = re.compile(r"nfs: server (\S{1,128}) not responding")
-_IOMMU = re.compile(r"iommu: Default domain type: (Translated|Passthrough)")
+_NVME = lazy(r"nvme (nvme\d{1,4}): .{0,64}\btimeout\b")
+_NFS = lazy(r"nfs: server (\S{1,128}) not responding")
+_IOMMU = lazy(r"iommu: Default domain type: (Translated|Passthrough)")
 
 
 def _hung(lines: Lines, i: int) -> HungTask | None:

@@ -10,25 +10,26 @@ the list of attempts that sgl_kernel prints.
 import re
 from typing import Literal
 
+from diagnoser.facts.lazy import lazy
 from diagnoser.facts.loader import LoaderError
 from diagnoser.parsers.bare import bare
 from diagnoser.parsers.base import Lines
 from diagnoser.parsers.by_literal import by_literal, text
 from diagnoser.parsers.demangle import demangle
 
-_MISSING = re.compile(r"([\w./+-]{1,400}\.so[\w.]{0,24}): cannot open shared object file")
-_STEM = re.compile(r"(lib[\w+-]{1,80}|[\w+-]{1,80})\.so(?:\.([\d.]{1,16}))?")
-_UNDEFINED = re.compile(
+_MISSING = lazy(r"([\w./+-]{1,400}\.so[\w.]{0,24}): cannot open shared object file")
+_STEM = lazy(r"(lib[\w+-]{1,80}|[\w+-]{1,80})\.so(?:\.([\d.]{1,16}))?")
+_UNDEFINED = lazy(
     r"([^\s:'\"(]{1,400}): undefined symbol: ([\w$][\w.$]{0,2047})(?:@|,? version ([\w.]{1,64}))?"
 )
-_VERSION = re.compile(
+_VERSION = lazy(
     r"([^\s:'\"(]{1,400}): version [`'‘]([^'’]{1,64})['’] not found(?: \(required by ([^)\s]{1,400})\))?"
 )
-_PACKAGE = re.compile(r"(?:site|dist)-packages/(\w{1,80})")
-_WANTED = re.compile(r"[Ff]ailed to (?:import|load)(?: from)? ([\w.]{1,120})")
-_WANTED_BY_PROGRAM = re.compile(r"(\S{1,400}): error while loading shared libraries")
-_ATTEMPT = re.compile(r"found files: \['([^']{1,400})'")
-_IMPORT = re.compile(r"\s{0,40}(?:from ([\w.]{1,120}) import|import ([\w.]{1,120}))")
+_PACKAGE = lazy(r"(?:site|dist)-packages/(\w{1,80})")
+_WANTED = lazy(r"[Ff]ailed to (?:import|load)(?: from)? ([\w.]{1,120})")
+_WANTED_BY_PROGRAM = lazy(r"(\S{1,400}): error while loading shared libraries")
+_ATTEMPT = lazy(r"found files: \['([^']{1,400})'")
+_IMPORT = lazy(r"\s{0,40}(?:from ([\w.]{1,120}) import|import ([\w.]{1,120}))")
 
 NUMBERED_BY_CUDA = frozenset(
     {"libcudart", "libnvrtc", "libnvrtc-builtins", "libcublas", "libcublasLt", "libnvJitLink", "libcupti"}
@@ -60,7 +61,7 @@ _SIDE: tuple[tuple[re.Pattern[str], Side], ...] = (
     (re.compile(r"CUDAErrorLogCapture"), "extension_newer"),
 )
 # Every torch has these, so a missing one differs only in its strings.
-_IN_EVERY_TORCH = re.compile(r"torchCheckFail|torchInternalAssertFail|N3c105ErrorC[12]")
+_IN_EVERY_TORCH = lazy(r"torchCheckFail|torchInternalAssertFail|N3c105ErrorC[12]")
 
 
 def _origin(name: str, table: tuple[tuple[re.Pattern[str], Origin], ...]) -> Origin | None:

@@ -14,17 +14,18 @@ from collections.abc import Iterator
 
 from diagnoser.facts.base import Found
 from diagnoser.facts.host import PciAcs, PciLink
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.by_literal import text
 
 MAX_BLOCK = 40_000
-_DEVICE = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (\S.{0,200})")
-_CAPABILITY = re.compile(r"\s{0,16}(?:LnkCap|LnkSta|ACSCtl|ACSCap|LnkCtl|LnkCap2|LnkSta2|LnkCtl2):")
-_CAP = re.compile(r"\s{0,16}LnkCap:.{0,40}?Speed ([\d.]{1,5})GT/s, Width x(\d{1,2})")
-_STA = re.compile(
+_DEVICE = lazy(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (\S.{0,200})")
+_CAPABILITY = lazy(r"\s{0,16}(?:LnkCap|LnkSta|ACSCtl|ACSCap|LnkCtl|LnkCap2|LnkSta2|LnkCtl2):")
+_CAP = lazy(r"\s{0,16}LnkCap:.{0,40}?Speed ([\d.]{1,5})GT/s, Width x(\d{1,2})")
+_STA = lazy(
     r"\s{0,16}LnkSta:\s{0,8}Speed ([\d.]{1,5})GT/s( \(downgraded\))?[^,]{0,16}, Width x(\d{1,2})( \(downgraded\))?"
 )
-_ACS = re.compile(r"\s{0,16}ACSCtl:\s{0,8}(.{1,200})")
+_ACS = lazy(r"\s{0,16}ACSCtl:\s{0,8}(.{1,200})")
 
 
 def _belongs(line: str) -> bool:

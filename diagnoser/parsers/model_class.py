@@ -8,38 +8,39 @@ import re
 from typing import Literal
 
 from diagnoser.facts.engine import Model
+from diagnoser.facts.lazy import lazy
 
 Attention = Literal["mla", "mha", "hybrid"]
 
-_DRAFT = re.compile(r"Eagle|NextN|MTP|Mtp|Medusa|DFlash|Draft|Speculator")
-_MLA = re.compile(
+_DRAFT = lazy(r"Eagle|NextN|MTP|Mtp|Medusa|DFlash|Draft|Speculator")
+_MLA = lazy(
     r"Deepseek(?:V2|V3|V32)ForCausalLM|KimiK25|KimiVL|Glm4MoeLite|GlmMoeDsa|LongcatFlash|DotsVLM|"
     r"MistralLarge3|MiniCPM3|SarvamMLA"
 )
-_HYBRID = re.compile(
+_HYBRID = lazy(
     r"Qwen3Next|Qwen3_5|NemotronH|FalconH1|GraniteMoeHybrid|JetNemotron|JetVLM|KimiLinear|Lfm2|Zamba|Jamba|Bamba|"
     r"MiniMaxText01|MiniMaxM1|BailingMoeV2_5|BailingMoeLinear|Plamo2"
 )
-_MHA = re.compile(
+_MHA = lazy(
     r"Llama|Llava|Mllama|Qwen2|Qwen3|QWen|Mistral|Mixtral|Gemma|Phi|GptOss|Glm4|Glm4v|ChatGLM|Cohere|Olmo|Granite|"
     r"Starcoder|GPTBigCode|GPTNeoX|Falcon|InternLM|Baichuan|Exaone|MiniMaxM2|Ernie4_5|Grok1|Dbrx|OPTFor|Bloom|"
     r"DeepseekForCausalLM|DeepseekOCR|Solar|Nemotron|Apertus|SmolLM|Xverse|Orion|Step3"
 )
-_MOE = re.compile(
+_MOE = lazy(
     r"Moe|MoE|MOE|Mixtral|Deepseek(?:V2|V3|V32|V4)|KimiK25|KimiVL|KimiLinear|GptOss|Llama4|Qwen3Next|Dbrx|Arctic|Grok1|"
     r"MiniMax|Longcat|MistralLarge3|Jamba|DotsVLM"
 )
-_DENSE = re.compile(
+_DENSE = lazy(
     r"(?:Llama|Qwen2|Qwen3|Mistral|Gemma\d?|Phi3?|Cohere2?|Glm4|Olmo2?|Starcoder2|Falcon|InternLM2?|Exaone4?)ForCausalLM\Z"
 )
-_MULTIMODAL = re.compile(
+_MULTIMODAL = lazy(
     r"(?<!T5)(?<!Bart)ForConditionalGeneration\Z|VL|Vision|Llava|InternVLChat|MiniCPM[VO]\Z|MM|MultiModality|Omni|OCR|"
     r"CLIP|Audio|4VFor|Grok1[AV]|Fuyu|Molmo|Ovis|Chameleon"
 )
-_MLA_PATH = re.compile(
+_MLA_PATH = lazy(
     r"deepseek[-_.]?(?:v2|v3|r1)|kimi[-_.]?(?:k2|vl)|glm-4\.7-flash|longcat-flash|mistral-large-3", re.I
 )
-_NOT_MLA_PATH = re.compile(r"distill|eagle|draft", re.I)
+_NOT_MLA_PATH = lazy(r"distill|eagle|draft", re.I)
 
 
 def is_draft(architecture: str) -> bool:

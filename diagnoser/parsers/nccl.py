@@ -13,6 +13,7 @@ from typing import Literal
 
 from diagnoser.facts.base import Found
 from diagnoser.facts.engine import EnvVar
+from diagnoser.facts.lazy import lazy
 from diagnoser.facts.nccl import (
     NcclChannels,
     NcclComm,
@@ -34,13 +35,13 @@ from diagnoser.parsers.bare import bare
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.by_literal import by_literal, text
 
-_WAY = re.compile(
+_WAY = lazy(
     r"(?:Channel|Ring) \d{1,4}(?:/\d{1,4})? : (?P<src>\d{1,6})(?:\[(?P<src_dev>[0-9a-f]{1,10})\])? -> "
     r"(?P<dst>\d{1,6})(?:\[(?P<dst_dev>[0-9a-f]{1,10})\])? "
     r"(?:\[(?P<direction>send|receive)\] )?via (?P<via>\S.{0,80})"
 )
-_NETWORK_NAME = re.compile(r"NET/[^/]{1,40}")
-_DEVICE_INDEX = re.compile(r"\d{1,3}$")
+_NETWORK_NAME = lazy(r"NET/[^/]{1,40}")
+_DEVICE_INDEX = lazy(r"\d{1,3}$")
 
 
 def _via(words: str) -> str:
@@ -91,19 +92,19 @@ def _ways(lines: Lines, i: int) -> Iterator[Found]:
     yield Found(NcclPath(via=via, gdr=gdr, same_node=same_node), i, i)
 
 
-_VERSION = re.compile(r"NCCL version (\d{1,3}\.[\d.]{1,12}\d)(?:\+cuda(\d{1,3}\.\d{1,3}))?")
-_ENGINE_VERSION = re.compile(r"is using nccl==(\d{1,3}\.[\d.]{1,12}\d)")
-_CHANNELS = re.compile(
+_VERSION = lazy(r"NCCL version (\d{1,3}\.[\d.]{1,12}\d)(?:\+cuda(\d{1,3}\.\d{1,3}))?")
+_ENGINE_VERSION = lazy(r"is using nccl==(\d{1,3}\.[\d.]{1,12}\d)")
+_CHANNELS = lazy(
     r"(\d{1,5}) coll channels, (?:(\d{1,5}) collnet channels, )?(?:(\d{1,5}) nvls channels, )?"
     r"(\d{1,5}) p2p channels(?:, (\d{1,5}) p2p channels per peer)?"
 )
-_COMM = re.compile(r"nRanks (\d{1,7}) nNodes (\d{1,6}) localRanks (\d{1,4})")
-_CHECK = re.compile(r"isAllDirectP2p ([01])(?: directMode \d)?(?: isAllCudaP2p ([01]))?")
-_DENIED = re.compile(r"Could not enable P2P between dev (\d{1,4})\([^)]{0,24}\) and dev (\d{1,4})\(")
-_GDR = re.compile(r"GPU Direct RDMA (Enabled|Disabled) for (?:HCA \d{1,3} '([^']{1,64})'|GPU (\w{1,16}))")
-_IB_DEVICE = re.compile(r"\[\d{1,3}\]([\w.-]{1,64}):\d{1,3}/")
-_ENV = re.compile(r"(NCCL_\w{1,64}) set by environment to (.{0,200})")
-_MISMATCH = re.compile(
+_COMM = lazy(r"nRanks (\d{1,7}) nNodes (\d{1,6}) localRanks (\d{1,4})")
+_CHECK = lazy(r"isAllDirectP2p ([01])(?: directMode \d)?(?: isAllCudaP2p ([01]))?")
+_DENIED = lazy(r"Could not enable P2P between dev (\d{1,4})\([^)]{0,24}\) and dev (\d{1,4})\(")
+_GDR = lazy(r"GPU Direct RDMA (Enabled|Disabled) for (?:HCA \d{1,3} '([^']{1,64})'|GPU (\w{1,16}))")
+_IB_DEVICE = lazy(r"\[\d{1,3}\]([\w.-]{1,64}):\d{1,3}/")
+_ENV = lazy(r"(NCCL_\w{1,64}) set by environment to (.{0,200})")
+_MISMATCH = lazy(
     r"Mismatched NCCL version detected : rank (\d{1,7}) version (\d{1,7}) rank (\d{1,7}) version (\d{1,7})"
 )
 
@@ -166,11 +167,11 @@ def _env(lines: Lines, i: int) -> EnvVar | None:
     return EnvVar(name=found[1], value=found[2].strip().removesuffix(".")) if found else None
 
 
-_WARN = re.compile(r"NCCL WARN (.{1,600})")
-_ERRNO = re.compile(r"\((\d{1,3})\)\s{0,4}$|errno (\d{1,3})\b")
-_SHM_BYTES = re.compile(r"(?:to (\d{1,15}) bytes|\(size (\d{1,15})\b)")
-_CUDA = re.compile(r"Cuda failure (\d{1,4} )?'([^']{1,200})'")
-_SHM_NAME = re.compile(r"/nccl-\w{1,32}")
+_WARN = lazy(r"NCCL WARN (.{1,600})")
+_ERRNO = lazy(r"\((\d{1,3})\)\s{0,4}$|errno (\d{1,3})\b")
+_SHM_BYTES = lazy(r"(?:to (\d{1,15}) bytes|\(size (\d{1,15})\b)")
+_CUDA = lazy(r"Cuda failure (\d{1,4} )?'([^']{1,200})'")
+_SHM_NAME = lazy(r"/nccl-\w{1,32}")
 
 Topic = Literal["shared_memory", "cuda", "network", "other"]
 _TOPICS: tuple[tuple[Topic, tuple[str, ...]], ...] = (
@@ -211,7 +212,7 @@ def _mismatch(lines: Lines, i: int) -> NcclVersionMismatch | None:
     return NcclVersionMismatch(rank=rank, version=version, other_rank=other_rank, other_version=other_version)
 
 
-_ERROR = re.compile(
+_ERROR = lazy(
     r"NCCL error(?: in: [^,]{1,300},|:) ?(?P<text>[^,(]{1,120}?)"
     r"(?: \(run with [^)]{1,80}\))?(?:, NCCL version (?P<version>[\d.]{1,16}))?\s{0,4}$"
 )
@@ -235,12 +236,12 @@ def _error(lines: Lines, i: int) -> Found | None:
     return Found(fact, i, min(last, len(lines) - 1))
 
 
-_TIMEOUT = re.compile(
+_TIMEOUT = lazy(
     r"caught collective operation timeout: WorkNCCL\((?P<work>[^()]{0,200}\(?[^()]{0,40}\)?[^()]{0,100})\) "
     r"ran for (?P<ran>\d{1,12}) milliseconds"
 )
-_RANK = re.compile(r"\bRank (\d{1,7})\]")
-_PROGRESS = re.compile(
+_RANK = lazy(r"\bRank (\d{1,7})\]")
+_PROGRESS = lazy(
     r"(?:(?:at work|NCCL work): (?P<work>\d{1,15}), )?[Ll]ast enqueued NCCL work: (?P<enqueued>-?\d{1,15}), "
     r"last completed NCCL work: (?P<completed>-?\d{1,15})"
 )

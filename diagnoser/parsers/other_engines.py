@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from diagnoser.facts.base import Fact, Found
 from diagnoser.facts.engine import Capacity, Engine, EnvVar, Exited, Ready, ServerArg, StartPhase
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.command import COMMAND
 from diagnoser.parsers.environment import ENVIRONMENT
@@ -29,8 +30,8 @@ def _phase(name: str, *engine: Engine) -> Facts:
 
 # Ollama ------------------------------------------------------------------------------------------------------
 
-_MAP_ENTRY = re.compile(r"([A-Z][A-Z0-9_]{2,60}):(.*?)(?= [A-Z][A-Z0-9_]{2,60}:|\])")
-_LAYERS = re.compile(r"layers\.(model|offload)=(\d{1,6})")
+_MAP_ENTRY = lazy(r"([A-Z][A-Z0-9_]{2,60}):(.*?)(?= [A-Z][A-Z0-9_]{2,60}:|\])")
+_LAYERS = lazy(r"layers\.(model|offload)=(\d{1,6})")
 
 
 def _ollama_config(match: re.Match[str]) -> Iterator[Fact]:
@@ -83,8 +84,8 @@ _OLLAMA = (
 
 # Text Generation Inference -----------------------------------------------------------------------------------
 
-_TGI_FIELD = re.compile(r"^ {4,8}(\w{1,60}): (.{1,300}?),?\s*$")
-_SOME = re.compile(r"Some\((.{1,280})\)\Z")
+_TGI_FIELD = lazy(r"^ {4,8}(\w{1,60}): (.{1,300}?),?\s*$")
+_SOME = lazy(r"Some\((.{1,280})\)\Z")
 
 
 def parse_tgi_args(lines: Lines, i: int) -> Iterator[Found]:

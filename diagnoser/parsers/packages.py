@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from diagnoser.facts.base import Fact, Found
+from diagnoser.facts.lazy import lazy
 from diagnoser.facts.packages import CudaToolkit, Driver, Package, TorchBuild, normalise
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.reports import REPORT_PARSERS
@@ -23,17 +24,17 @@ MIN_FREEZE = 3
 """Fewer ``name==version`` lines in a row are read as single lines."""
 
 _VERSION = r"\d[\w.]{0,60}"
-_LIST_HEADER = re.compile(r"\s{0,4}Package\s{1,200}Version\b")
-_LIST_RULE = re.compile(r"\s{0,4}-{3,200} -{3,200}")
-_LIST_ROW = re.compile(
+_LIST_HEADER = lazy(r"\s{0,4}Package\s{1,200}Version\b")
+_LIST_RULE = lazy(r"\s{0,4}-{3,200} -{3,200}")
+_LIST_ROW = lazy(
     rf"\s{{0,4}}([A-Za-z0-9][\w.\-]{{0,100}})\s{{1,200}}({_VERSION})(?:\+([\w.]{{1,40}}))?(?:\s|$)"
 )
-_FREEZE_ROW = re.compile(
+_FREEZE_ROW = lazy(
     rf"(?:\[pip3?\] )?([A-Za-z0-9][\w.\-]{{0,100}})(?:\[[\w,\-]{{1,60}}\])?"
     rf"(?:=={{1,2}}({_VERSION})(?:\+([\w.]{{1,40}}))?| @ (\S{{1,300}}))\s*(?:;.{{0,200}}|#.{{0,200}})?$"
 )
-_CONDA_HEADER = re.compile(r"# Name\s{1,60}Version\s")
-_URL_VERSION = re.compile(rf"[/\-]({_VERSION})(?:(?:\+|%2B)([\w.]{{1,40}}))?-(?:cp|py)\d")
+_CONDA_HEADER = lazy(r"# Name\s{1,60}Version\s")
+_URL_VERSION = lazy(rf"[/\-]({_VERSION})(?:(?:\+|%2B)([\w.]{{1,40}}))?-(?:cp|py)\d")
 
 KNOWN = (
     "torch",

@@ -7,10 +7,10 @@
 Container wrappers are another matter: see `parsers.wrapper`.
 """
 
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.stamp import MONTHS, UNKNOWN_YEAR, epoch, read_iso
 from diagnoser.parsers.wrapper import is_partial, read_json, unwrap, unwrap_kind
 
@@ -40,51 +40,49 @@ class Prefix(NamedTuple):
 
 _LEVELS = r"TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL"
 
-_SGLANG = re.compile(
+_SGLANG = lazy(
     r"\[(\d{4})-(\d\d)-(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{3}))?"
     r"((?: (?:DP|PP|ATTN_CP|MOE_DP|TP|EP)\d{1,4}){0,6})\] ?"
     r"(?:(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?::\s{1,9}| ([\w.]{1,80}\.py):(\d{1,6}): ))?"
 )
-_TRTLLM = re.compile(
+_TRTLLM = lazy(
     r"\[(\d\d)/(\d\d)/(\d{4})-(\d\d:\d\d:\d\d)\] \[(?:TRT-LLM|TensorRT-LLM|TRT)\] ?"
     r"((?:\[[^\[\]]{1,40}\] ?){0,4})"
 )
-_TRTLLM_CPP = re.compile(r"\[TensorRT-LLM\] ?(?:\[([A-Z]{3,8})\] ?)?")
-_TRTLLM_TAG = re.compile(r"\[(?:([FEWIVD])|((?:MPI_)?R(?:ank|ANK)[_ ]?\d{1,5})|[^\[\]]{1,40})\]")
-_KERNEL = re.compile(r"\[ {0,8}(\d{1,9}\.\d{3,6})\] ?")
-_KERNEL_T = re.compile(r"\[[A-Z][a-z]{2} ([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})\] ?")
-_KERNEL_X = re.compile(r"[a-z]{3,8} {0,3}:[a-z]{3,7} {0,3}: ")
-_TORCH = re.compile(
+_TRTLLM_CPP = lazy(r"\[TensorRT-LLM\] ?(?:\[([A-Z]{3,8})\] ?)?")
+_TRTLLM_TAG = lazy(r"\[(?:([FEWIVD])|((?:MPI_)?R(?:ank|ANK)[_ ]?\d{1,5})|[^\[\]]{1,40})\]")
+_KERNEL = lazy(r"\[ {0,8}(\d{1,9}\.\d{3,6})\] ?")
+_KERNEL_T = lazy(r"\[[A-Z][a-z]{2} ([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})\] ?")
+_KERNEL_X = lazy(r"[a-z]{3,8} {0,3}:[a-z]{3,7} {0,3}: ")
+_TORCH = lazy(
     r"(?:\[(rank\d{1,5})\]:? ?)?"
     r"(?:\[?([IWEF])(\d\d)(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,9}))? (?:\d{1,9} )?"
     r"([^\s:\]]{1,200}):(\d{1,6})\] ?"
     r"(?:\"(?=.{0,4000}\"$))?)?"
 )
-_VLLM = re.compile(
+_VLLM = lazy(
     r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d)-(\d\d) (\d\d:\d\d:\d\d) \[?([\w./-]{1,200}):(\d{1,6})\] ?"
 )
-_UVICORN = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL):\s{1,9}(?=\S)")
-_RAY_SERVE = re.compile(r"([A-Z]{4,8}) (?=\d{4}-\d\d-\d\d )")
-_PROCESS = re.compile(
+_UVICORN = lazy(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL):\s{1,9}(?=\S)")
+_RAY_SERVE = lazy(r"([A-Z]{4,8}) (?=\d{4}-\d\d-\d\d )")
+_PROCESS = lazy(
     r"\(([A-Za-z][\w:.\-]{0,80})(?: rank=(\d{1,5}))? pid=\d{1,9}(, ip=[\w.:\-]{1,64})?(?:, [^()]{0,120})?\) ?"
 )
-_LLAMACPP = re.compile(r"(\d{1,6})\.(\d\d)\.(\d{3})\.(\d{3}) (?:([IWED]) )?")
-_TRACING = re.compile(rf" {{1,3}}({_LEVELS}) {{1,3}}(?:([\w:]{{1,120}}): )?")
-_PYTHON = re.compile(
-    rf" - (?:([\w.\-]{{1,60}}) - )?({_LEVELS})(?: - (?:([\w./]{{1,120}}):(\d{{1,6}}) - )?|:? )"
-)
-_SYSLOG = re.compile(
+_LLAMACPP = lazy(r"(\d{1,6})\.(\d\d)\.(\d{3})\.(\d{3}) (?:([IWED]) )?")
+_TRACING = lazy(rf" {{1,3}}({_LEVELS}) {{1,3}}(?:([\w:]{{1,120}}): )?")
+_PYTHON = lazy(rf" - (?:([\w.\-]{{1,60}}) - )?({_LEVELS})(?: - (?:([\w./]{{1,120}}):(\d{{1,6}}) - )?|:? )")
+_SYSLOG = lazy(
     r"([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d) ([\w.\-]{1,64}) ([^\s:\[]{1,64})(?:\[\d{1,9}\])?: ?"
 )
-_HOST_UNIT = re.compile(r" ([\w.\-]{1,64}) ([^\s:\[]{1,64})(?:\[\d{1,9}\])?: ?")
-_LOGFMT_LEVEL = re.compile(r" level=([A-Za-z]{2,9})")
-_LOGFMT_SOURCE = re.compile(r" source=([\w./\-]{1,120}):(\d{1,6})")
-_LOGFMT_MSG = re.compile(r' msg=("(?:[^"\\]|\\.)*"?|\S{1,400})')
-_NCCL = re.compile(
+_HOST_UNIT = lazy(r" ([\w.\-]{1,64}) ([^\s:\[]{1,64})(?:\[\d{1,9}\])?: ?")
+_LOGFMT_LEVEL = lazy(r" level=([A-Za-z]{2,9})")
+_LOGFMT_SOURCE = lazy(r" source=([\w./\-]{1,120}):(\d{1,6})")
+_LOGFMT_MSG = lazy(r' msg=("(?:[^"\\]|\\.)*"?|\S{1,400})')
+_NCCL = lazy(
     r"([\w.\-]{1,64}):\d{1,9}:\d{1,9} \[(\d{1,4})\] "
     r"(?:([^\s:]{1,120}):(\d{1,6}) )?NCCL (INFO|WARN|VERSION|TRACE|CALL|ABORT|ERROR) ?"
 )
-_MPIRUN = re.compile(r"\d{1,4}: (?=\S)")
+_MPIRUN = lazy(r"\d{1,4}: (?=\S)")
 
 _FULL_LEVEL = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL", "D": "DEBUG", "V": "DEBUG"}
 _VLLM_PROCESSES = (

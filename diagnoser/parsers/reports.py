@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 from diagnoser.facts.base import Fact, Found
 from diagnoser.facts.engine import EnvVar
+from diagnoser.facts.lazy import lazy
 from diagnoser.facts.packages import CudaToolkit, Driver, Package, TorchBuild, normalise
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.gpu_name import gpu_name
@@ -25,15 +26,15 @@ MAX_GAP = 12
 NEAR = 25
 """How near to each other three keys must stand."""
 
-_KEY = re.compile(r"([A-Za-z][\w .,()/\-]{1,60}?)\s{0,40}: ?(.{0,1000})$")
-_VERSION = re.compile(r"(\d[\w.]{0,60})(?:\+([\w.]{1,40}))?")
-_PIP_ROW = re.compile(
+_KEY = lazy(r"([A-Za-z][\w .,()/\-]{1,60}?)\s{0,40}: ?(.{0,1000})$")
+_VERSION = lazy(r"(\d[\w.]{0,60})(?:\+([\w.]{1,40}))?")
+_PIP_ROW = lazy(
     r"\[(?:pip3?|conda)\] ([A-Za-z0-9][\w.\-]{0,100})(?:==|\s{1,60})(\d[\w.]{0,60})(?:\+([\w.]{1,40}))?"
 )
-_GPU_ROW = re.compile(
+_GPU_ROW = lazy(
     r"(?:GPU models and configuration\s{0,20}: {0,2})?GPU (\d{1,3}): (.{1,90}?)(?: \(UUID.{0,60})?\s*$"
 )
-_CUDNN_FILE = re.compile(r"\S{0,200}libcudnn\.so\.(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)\s*$")
+_CUDNN_FILE = lazy(r"\S{0,200}libcudnn\.so\.(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)\s*$")
 
 _COLLECT_KEYS = frozenset(
     {
@@ -69,7 +70,7 @@ _COLLECT_KEYS = frozenset(
         "CUDA Archs",
     }
 )
-_LSCPU = re.compile(
+_LSCPU = lazy(
     r"(?:Architecture|CPU |Address sizes|Byte Order|CPU\(s\)|On-line|Vendor ID|Model|Thread|Core|Socket|Stepping|"
     r"BogoMIPS|Flags|Hypervisor|Virtualization|L\d|NUMA|Vulnerability|Frequency|Caches)"
 )
@@ -171,9 +172,9 @@ def _package(name: str, version: str | None, local: str | None, source: str) -> 
     return Package(name=normalise(name), version=version, local=local, source=source)
 
 
-_CHECK_GPU = re.compile(r"GPU ([\d,]{1,200}): (.{1,90}?)\s*$")
-_CHECK_CAPABILITY = re.compile(r"GPU ([\d,]{1,200}) Compute Capability: (\d{1,2}\.\d)\s*$")
-_CHECK_PACKAGE = re.compile(
+_CHECK_GPU = lazy(r"GPU ([\d,]{1,200}): (.{1,90}?)\s*$")
+_CHECK_CAPABILITY = lazy(r"GPU ([\d,]{1,200}) Compute Capability: (\d{1,2}\.\d)\s*$")
+_CHECK_PACKAGE = lazy(
     r"([a-zA-Z][\w.\-]{1,60}): (?:(\d[\w.]{0,60})(?:\+([\w.]{1,40}))?|(Module Not Found))\s*$"
 )
 _CHECK_KEYS = (

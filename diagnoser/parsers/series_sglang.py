@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby, islice
 
+from diagnoser.facts.lazy import lazy
 from diagnoser.facts.series import IDLE_GAP_S, Decode, SeriesStore, Stream, group
 from diagnoser.facts.sketch import SCALE, Mark
 from diagnoser.parsers.samples import MIN_PREFILL_TOKENS, Memo, Samples, matches, millionths, pattern
@@ -33,7 +34,7 @@ _BODY = (
 )
 _BARE = rb"()()()" + _BODY
 _STAMP_END = _STAMP + rb"\Z"
-_MINUTE = re.compile(rb"(\d{4})-(\d\d)-(\d\d) (\d\d:\d\d)")
+_MINUTE = lazy(rb"(\d{4})-(\d\d)-(\d\d) (\d\d:\d\d)")
 
 (_AT, _SECONDS, _TAGS,
  _RUNNING, _TOKENS, _USAGE, _SWA, _MAMBA, _ACCEPT_LEN, _ACCEPT_RATE, _GRAPH, _RATE, _QUEUE,

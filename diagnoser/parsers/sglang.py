@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from diagnoser.facts.base import Fact, Found
 from diagnoser.facts.engine import Capacity, Engine, Exited, Ready, ServerArg, StartPhase
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.fields import flatten, split_fields
 from diagnoser.parsers.model_class import is_draft, model_at, model_of
@@ -55,10 +56,8 @@ KEPT_ARGS = frozenset(
 """Arguments that are told even where they are None or False; of the others only what is set (not 0 either)."""
 
 _UNSET = (None, False, "", "[]", "{}")
-_SECRET = re.compile(
-    r"(?:^|_)(?:api_key|admin_api_key|password|ssl_keyfile_password|hf_token|watermark\w*)(?:$|_)"
-)
-_ARGS = re.compile(r"server_args=(?:ServerArgs\(|\{)")
+_SECRET = lazy(r"(?:^|_)(?:api_key|admin_api_key|password|ssl_keyfile_password|hf_token|watermark\w*)(?:$|_)")
+_ARGS = lazy(r"server_args=(?:ServerArgs\(|\{)")
 _PATH_ARGS = ("model_path", "speculative_draft_model_path")
 
 
@@ -84,7 +83,7 @@ def parse_server_args(lines: Lines, i: int) -> Iterator[Found]:
         yield Found(model_at(path, dtype, quantization), i, i)
 
 
-_FIELD = re.compile(r"(\w{1,40})=([\w.+\-]{1,60})")
+_FIELD = lazy(r"(\w{1,40})=([\w.+\-]{1,60})")
 
 
 def _phase(name: str) -> Facts:
@@ -114,8 +113,8 @@ def _load_end(match: re.Match[str]) -> Iterator[Fact]:
         yield Capacity(name="free_after_weights_gb", value=float(free[1]))
 
 
-_USED = re.compile(r"mem usage=(-?\d{1,5}\.\d{1,4}) GB")
-_FREE = re.compile(r"avail mem=(\d{1,5}\.\d{1,4}) GB")
+_USED = lazy(r"mem usage=(-?\d{1,5}\.\d{1,4}) GB")
+_FREE = lazy(r"avail mem=(\d{1,5}\.\d{1,4}) GB")
 
 
 def _seconds(name: str, text: str) -> Iterator[Fact]:
@@ -133,7 +132,7 @@ def _kv_cache(match: re.Match[str]) -> Iterator[Fact]:
         yield Capacity(name="kv_size_gb", value=round(sum(parts), 2))
 
 
-_GB = re.compile(r"size: (\d{1,6}\.\d{1,4}) GB")
+_GB = lazy(r"size: (\d{1,6}\.\d{1,4}) GB")
 
 
 def _sizes(match: re.Match[str]) -> Iterator[Fact]:
@@ -189,8 +188,8 @@ def _timings(match: re.Match[str]) -> Iterator[Fact]:
             yield StartPhase(name=name, duration_s=float(text))
 
 
-_GRAPH_TIMES = re.compile(r"cuda_graph=\{([^{}]{0,400})\}")
-_TIME = re.compile(r"(\w{1,40})=(\d{1,7}\.\d{1,4})")
+_GRAPH_TIMES = lazy(r"cuda_graph=\{([^{}]{0,400})\}")
+_TIME = lazy(r"(\w{1,40})=(\d{1,7}\.\d{1,4})")
 _SIGNALS = {
     "-9": "sigkill",
     "-11": "sigsegv",

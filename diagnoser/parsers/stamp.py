@@ -1,8 +1,9 @@
 """Time stamps without a parser library: seconds since the epoch from dates and clocks."""
 
-import re
 from datetime import date
 from functools import lru_cache
+
+from diagnoser.facts.lazy import lazy
 
 UNKNOWN_YEAR = 1970
 """The year of stamps that have none when the caller knows none either: differences still hold."""
@@ -32,9 +33,7 @@ def epoch(year: int, month: int, day: int, clock: str, fraction: str | None = No
     return seconds + float("0." + fraction) if fraction else float(seconds)
 
 
-_ISO = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|[+-]\d\d:?\d\d)(?![\d:]))?"
-)
+_ISO = lazy(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|[+-]\d\d:?\d\d)(?![\d:]))?")
 
 
 def read_iso(text: str, pos: int = 0) -> tuple[float | None, int] | None:

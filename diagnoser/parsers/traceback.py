@@ -11,13 +11,13 @@ A traceback is read from its last line upwards: that line says what happened and
 an exception with an unusual name (StopIteration) needs its header to be found.
 """
 
-import re
 from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from diagnoser.facts.base import Found
 from diagnoser.facts.engine import ExceptionRaised
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.bare import bare
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.by_literal import text
@@ -30,17 +30,17 @@ MAX_FOREIGN = 48
 """How many lines of other processes may stand inside a traceback."""
 MAX_MESSAGE = 500
 
-_FRAME = re.compile(r'\s{0,40}File "([^"]{1,400})", line \d{1,9}(?:, in (\S.{0,200}))?')
-_NAMED = re.compile(
+_FRAME = lazy(r'\s{0,40}File "([^"]{1,400})", line \d{1,9}(?:, in (\S.{0,200}))?')
+_NAMED = lazy(
     r"(?:- )?(?P<name>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Za-z_]\w{0,80})(?:\([\w.]{1,120}\))?"
     r"(?:(?P<colon>:)(?: (?P<message>.*))?)?$"
 )
-_USUAL = re.compile(r"(?:\w{1,80}\.){0,10}(?:[A-Z]\w{0,80}(?:Error|Exception|Exit|Interrupt)|Exception)$")
-_UNUSUAL = re.compile(r"\w{1,80}\.|[A-Z]\w{0,80}[a-z]\w{0,80}[A-Z]")
+_USUAL = lazy(r"(?:\w{1,80}\.){0,10}(?:[A-Z]\w{0,80}(?:Error|Exception|Exit|Interrupt)|Exception)$")
+_UNUSUAL = lazy(r"\w{1,80}\.|[A-Z]\w{0,80}[a-z]\w{0,80}[A-Z]")
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
-_VALIDATION = re.compile(r"\d{1,5} validation errors? for ")
-_THROWN = re.compile(r"terminate called after throwing an instance of '([\w:]{1,200})'")
-_WHAT = re.compile(r"\s{0,8}what\(\): {0,4}(.*)")
+_VALIDATION = lazy(r"\d{1,5} validation errors? for ")
+_THROWN = lazy(r"terminate called after throwing an instance of '([\w:]{1,200})'")
+_WHAT = lazy(r"\s{0,8}what\(\): {0,4}(.*)")
 
 
 class _Above(NamedTuple):

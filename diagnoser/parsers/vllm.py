@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from diagnoser.facts.base import Fact, Found
 from diagnoser.facts.engine import Capacity, Engine, Exited, Ready, Scalar, ServerArg, StartPhase
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.fields import flatten, split_fields
 from diagnoser.parsers.model_class import model_at, model_of
@@ -21,9 +22,9 @@ from diagnoser.parsers.statement import Facts, by_statement, says
 VLLM = Engine(name="vllm")
 
 _VERSION = r"v?(\d{1,4}\.\d{1,4}[\w.+\-]{0,80})"
-_ARGS = re.compile(r"non-default args: \{|args: Namespace\(")
-_CONFIG = re.compile(rf"Initializing an? (?:(V[01]) )?LLM engine \({_VERSION}\) with config: ")
-_SECRET = re.compile(r"(?:^|_)(?:api_key|token|password|ssl_keyfile)(?:$|_)")
+_ARGS = lazy(r"non-default args: \{|args: Namespace\(")
+_CONFIG = lazy(rf"Initializing an? (?:(V[01]) )?LLM engine \({_VERSION}\) with config: ")
+_SECRET = lazy(r"(?:^|_)(?:api_key|token|password|ssl_keyfile)(?:$|_)")
 _UNSET: tuple[Scalar, ...] = (None, False, "", "[]", "{}")
 
 _RAW_DEFAULTS = frozenset(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.stamp import MONTHS, UNKNOWN_YEAR, epoch, read_iso
 
 Unwrapped = tuple[str, float | None]
@@ -16,17 +17,15 @@ Unwrapped = tuple[str, float | None]
 MAX_JSON = 1 << 20
 """A longer line is not read as JSON."""
 
-_CRI = re.compile(
-    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) ([FP])(?: |$)"
-)
-_KUBECTL_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z ")
-_TRACING_LEVEL = re.compile(r" {0,3}(?:TRACE|DEBUG|INFO|WARN|ERROR) ")
-_KUBECTL_POD = re.compile(r"\[(?:pod/)?[a-z0-9][a-z0-9.\-]{0,252}/[a-z0-9][a-z0-9\-]{0,62}\] ?")
-_COMPOSE = re.compile(r"[A-Za-z0-9][\w.\-]{0,80} {1,60}\| ?")
+_CRI = lazy(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) ([FP])(?: |$)")
+_KUBECTL_STAMP = lazy(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z ")
+_TRACING_LEVEL = lazy(r" {0,3}(?:TRACE|DEBUG|INFO|WARN|ERROR) ")
+_KUBECTL_POD = lazy(r"\[(?:pod/)?[a-z0-9][a-z0-9.\-]{0,252}/[a-z0-9][a-z0-9\-]{0,62}\] ?")
+_COMPOSE = lazy(r"[A-Za-z0-9][\w.\-]{0,80} {1,60}\| ?")
 _UNIT = r"[\w.\-]{1,64} [^\s:\[]{1,64}(?:\[\d{1,9}\])?: ?"
-_JOURNAL = re.compile(r"([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)(?:\.(\d{1,9}))? " + _UNIT)
-_JOURNAL_ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?[+-]\d\d:?\d\d " + _UNIT)
-_RAY = re.compile(r"\([A-Za-z][\w:.\-]{0,80} pid=\d{1,9}(?:, ip=[\w.:\-]{1,64})(?:, [^()]{0,120})?\) ?")
+_JOURNAL = lazy(r"([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)(?:\.(\d{1,9}))? " + _UNIT)
+_JOURNAL_ISO = lazy(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?[+-]\d\d:?\d\d " + _UNIT)
+_RAY = lazy(r"\([A-Za-z][\w:.\-]{0,80} pid=\d{1,9}(?:, ip=[\w.:\-]{1,64})(?:, [^()]{0,120})?\) ?")
 
 
 def read_json(line: str) -> dict[str, Any] | None:

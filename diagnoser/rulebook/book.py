@@ -4,9 +4,9 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from diagnoser.version import __version__
 from diagnoser.rulebook import cache
 from diagnoser.rulebook.pack import FORMAT, Pack
+from diagnoser.version import __version__
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 

@@ -51,7 +51,9 @@ def describe_leaf(sign: list[Any], quote: Callable[[str], str] = str) -> str:
     form, name, constraints, count, within_s, distinct = sign
     text = f"{form} {quote(name)}"
     if constraints:
-        text += " with " + ", ".join(_constraint(*constraint, quote) for constraint in constraints)
+        text += " with " + ", ".join(
+            _constraint(field, operator, operand, quote) for field, operator, operand in constraints
+        )
     if count is not None:
         counted = f"different {quote(distinct)}" if distinct else "times"
         text += f", {COUNTS[count[0]]} {count[1]:g} {counted}" + (f" in {span(within_s)}" if within_s else "")

@@ -3,17 +3,19 @@
 import re
 from collections.abc import Iterator
 
-_IPV4 = re.compile(rb"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
-_IPV6 = re.compile(
+from diagnoser.facts.lazy import lazy
+
+_IPV4 = lazy(rb"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
+_IPV6 = lazy(
     rb"(?<![\w:.])(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}"
     rb"|(?:[0-9A-Fa-f]{1,4}:){1,6}(?::[0-9A-Fa-f]{1,4}){1,6}|(?:[0-9A-Fa-f]{1,4}:){1,7}:)(?![\w:])"
 )
-_MAC = re.compile(rb"(?<![\w:\-])[0-9A-Fa-f]{2}(?:([:\-])[0-9A-Fa-f]{2})(?:\1[0-9A-Fa-f]{2}){4}(?![\w:\-])")
-_UUID = re.compile(rb"(?:GPU|MIG)-([0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})")
-_HOST = re.compile(rb"://(?:[^\s/@\"'<>]{1,256}@)?([A-Za-z][\w.\-]{0,252})")
+_MAC = lazy(rb"(?<![\w:\-])[0-9A-Fa-f]{2}(?:([:\-])[0-9A-Fa-f]{2})(?:\1[0-9A-Fa-f]{2}){4}(?![\w:\-])")
+_UUID = lazy(rb"(?:GPU|MIG)-([0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})")
+_HOST = lazy(rb"://(?:[^\s/@\"'<>]{1,256}@)?([A-Za-z][\w.\-]{0,252})")
 
 # Versions of four numbers ("nvidia-cudnn-cu12==9.1.0.70", "nvidia-cublas-cu12   12.4.5.8") are no addresses.
-_VERSION_BEFORE = re.compile(
+_VERSION_BEFORE = lazy(
     rb"(?:[=~<>!]=|(?i:version|cuda|driver|cu\d{2})\W{1,40}|^[A-Za-z][\w.\-]{2,80}[ \t]{2,80})\Z",
     re.MULTILINE,
 )

@@ -5,9 +5,10 @@ chunks may be cut anywhere and processed by anyone.
 """
 
 import codecs
-import re
 
-ESC_SEQUENCE = re.compile(
+from diagnoser.facts.lazy import lazy
+
+ESC_SEQUENCE = lazy(
     rb"\x1b(?:"
     rb"\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor
     rb"|[\]PX^_][^\x07\x1b\r\n]{0,4096}(?:\x07|\x1b\\)"  # OSC, DCS, SOS, PM, APC: titles, hyperlinks
@@ -16,12 +17,12 @@ ESC_SEQUENCE = re.compile(
 )
 
 # Taken for colour codes only in lines that hold a reset, and never where a unit follows ("[10ms]", "[5m]").
-_LOST_RESET = re.compile(rb"\[0(?:;0)?m(?!s\b|in|\])")
-_LOST_SEQUENCE = re.compile(
+_LOST_RESET = lazy(rb"\[0(?:;0)?m(?!s\b|in|\])")
+_LOST_SEQUENCE = lazy(
     rb"(?:\^\[|\\(?:x1b|033|e|u001b))\[[\d;]{0,16}m|\[\d{1,3}(?:;\d{1,3}){0,4}m(?!s\b|in|\])"
 )
 
-_UNSAFE = re.compile(
+_UNSAFE = lazy(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
 

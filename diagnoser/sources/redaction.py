@@ -3,12 +3,12 @@
 A mask has the length of what it hides: lines and offsets stay where they are.
 """
 
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import cast
 
+from diagnoser.facts.lazy import lazy
 from diagnoser.sources.secrets import secrets_in
 
 _TOKENS = (
@@ -44,11 +44,11 @@ LITERALS: tuple[bytes, ...] = (
 """A secret has one of these on its line (or, for a key block and a Kubernetes pair, on the line before)."""
 
 _BLOCK_LINES = 200
-_BEGIN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
-_END = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
+_BEGIN = lazy(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
+_END = lazy(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _HEADERS = 3  # lines between BEGIN and the key
-_KEY_LINE = re.compile(rb"[A-Za-z0-9+/=]{40}|^[A-Za-z0-9+/=]{1,76}\r?$")
-_KEY_TEXT = re.compile(rb"[A-Za-z0-9+/=]{16,}|[A-Za-z0-9+/=]{1,15}(?=[\s\"'\\,]{0,8}$)")
+_KEY_LINE = lazy(rb"[A-Za-z0-9+/=]{40}|^[A-Za-z0-9+/=]{1,76}\r?$")
+_KEY_TEXT = lazy(rb"[A-Za-z0-9+/=]{16,}|[A-Za-z0-9+/=]{1,15}(?=[\s\"'\\,]{0,8}$)")
 
 Span = tuple[int, int]
 Text = bytes | bytearray

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from diagnoser.facts.lazy import lazy
+
 Kind = Literal["password", "key", "token"]
 
 
@@ -22,8 +24,8 @@ def _shape(literal: str, rest: str, before: str = r"(?<![A-Za-z0-9])") -> _Shape
     return _Shape(literal.encode(), re.compile(f"{before}{re.escape(literal)}({rest})".encode()))
 
 
-_BEARER = re.compile(rb"(?i)\bbearer[ \t]{1,4}((?=[A-Za-z._~+/=\-]{0,256}[0-9])[\w.~+/=\-]{8,})")
-_AUTHORIZATION = re.compile(
+_BEARER = lazy(rb"(?i)\bbearer[ \t]{1,4}((?=[A-Za-z._~+/=\-]{0,256}[0-9])[\w.~+/=\-]{8,})")
+_AUTHORIZATION = lazy(
     rb"(?i)authorization(?:\\{0,3}[\"']?[ \t]{0,4}[:=]|[\"'],)[ \t]{0,4}(?:b(?=[\"']))?\\{0,3}[\"']?"
     rb"(?:(?:bearer|basic|token|digest|apikey|negotiate)[ \t]{1,4})?([^\s\"'\\,}]{1,8192})"
 )
@@ -55,7 +57,7 @@ _SHAPES = (
 )
 
 _QUOTE = rb"(?:\\{0,3}[\"'])"
-_VALUE = re.compile(
+_VALUE = lazy(
     rb"(?:[A-Za-z_.]{1,40}\(|[bBrRuU]{1,2})?"  # SecretStr('...'), b'...'
     rb"(?:(?P<q>[\"'])(?P<quoted>(?:\\.|(?!(?P=q))[^\\\n]){0,8192})|\\{1,3}[\"'](?P<inner>[^\"'\\\n]{0,8192}))"
     rb"|\[(?P<list>[^\]\n]{1,8192})"
@@ -68,17 +70,17 @@ _ENDS = (
 )
 _NAME_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _MAX_NAME = 80
-_SEPARATOR = re.compile(
+_SEPARATOR = lazy(
     rb"(?P<sep>%b?\]?[ \t]{0,8}(?:=>|:=|=(?!=)|:(?!:))[ \t]{0,8})|(?P<gap>[ \t]{1,8}|%b,[ \t]{0,4}(?=%b))"
     % (_QUOTE, _QUOTE, _QUOTE)
 )
-_PAIR = re.compile(  # a name above or beside its value, as Kubernetes has it
+_PAIR = lazy(  # a name above or beside its value, as Kubernetes has it
     rb"\bname%b?[ \t]{0,4}:[ \t]{0,4}%b?(?P<name>[A-Za-z_][\w.\-]{0,80}+)%b?,?\s{0,80}%b?value%b?"
     rb"(?P<sep>[ \t]{0,4}:[ \t]{0,4})" % ((_QUOTE,) * 5)
 )
-_DOCKER_AUTH = re.compile(rb"\"auth\"[ \t]{0,4}:[ \t]{0,4}\"([A-Za-z0-9+/=]{8,4096})\"")
+_DOCKER_AUTH = lazy(rb"\"auth\"[ \t]{0,4}:[ \t]{0,4}\"([A-Za-z0-9+/=]{8,4096})\"")
 
-_CAMEL = re.compile(rb"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL = lazy(rb"(?<=[a-z0-9])(?=[A-Z])")
 _KEY_OWNERS = frozenset(
     b"api access secret private account auth encryption signing master subscription service admin client license"
     b" shared aws azure openai anthropic wandb hf".split()
@@ -95,14 +97,14 @@ _TEXT_TOKENS = frozenset(
 _NO_VALUES = frozenset(
     b"none null nil true false empty undefined unset redacted hidden secret_str str bytes int bool string - ...".split()
 )
-_REFERENCE = re.compile(
+_REFERENCE = lazy(
     rb"\$\{?[A-Z][A-Z0-9_]{0,80}\}?|\$\{\{.{0,200}|\$\(.{0,200}|<[^<>]{0,80}>|\{\{.{0,200}"
     rb"|(?:self|args|os|cfg|config|settings|kwargs|server_args|engine_args)\.\S{0,200}"
     rb"|(?:Optional|Union|List|list)\[.{0,80}"
 )
-_NUMBER = re.compile(rb"[+\-]?[\d., ]{1,4096}(?:[eE][+\-]?\d{1,4})?%?")
-_WORD_FOLLOWS = re.compile(rb"[ \t][A-Za-z]")
-_BARE_END = re.compile(rb"[,;&)\]}\\<>]")
+_NUMBER = lazy(rb"[+\-]?[\d., ]{1,4096}(?:[eE][+\-]?\d{1,4})?%?")
+_WORD_FOLLOWS = lazy(rb"[ \t][A-Za-z]")
+_BARE_END = lazy(rb"[,;&)\]}\\<>]")
 
 
 def secrets_in(lines: bytes) -> Iterator[tuple[int, int]]:

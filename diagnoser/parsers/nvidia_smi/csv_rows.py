@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from diagnoser.facts.gpu import Gpu
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.nvidia_smi.csv_fields import APPS, GPU, SMI
 from diagnoser.parsers.nvidia_smi.names import GPU_NAME
 from diagnoser.parsers.nvidia_smi.values import ABSENT, FAILURES, LONGEST, clean, converters, token, truth
@@ -11,17 +12,17 @@ from diagnoser.parsers.nvidia_smi.values import ABSENT, FAILURES, LONGEST, clean
 _MOST_CELLS = 400
 _SPECIAL = ABSENT | FAILURES
 
-_COMMAND = re.compile(
+_COMMAND = lazy(
     r"nvidia-smi\b.{0,400}?--query-(gpu|compute-apps|remapped-rows)[= ][\"']?([a-zA-Z0-9_.,]{2,20000})"
 )
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{1,80}(?: \[(?:MiB|W|W/s|%|MHz|us|ms|seconds|KiB/s|C)\])?\Z")
-_BUS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]\Z")
-_PSTATE = re.compile(r"P\d{1,2}\Z")
-_WORD = re.compile(r"[A-Za-z][A-Za-z ._]{0,40}\Z")
-_VERSION = re.compile(r"\d{3}\.\d{2,3}(?:\.\d{2})?\Z")
-_MASK = re.compile(r"0x[0-9A-Fa-f]{16}\Z")
+_NAME = lazy(r"[A-Za-z][A-Za-z0-9_.]{1,80}(?: \[(?:MiB|W|W/s|%|MHz|us|ms|seconds|KiB/s|C)\])?\Z")
+_BUS = lazy(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]\Z")
+_PSTATE = lazy(r"P\d{1,2}\Z")
+_WORD = lazy(r"[A-Za-z][A-Za-z ._]{0,40}\Z")
+_VERSION = lazy(r"\d{3}\.\d{2,3}(?:\.\d{2})?\Z")
+_MASK = lazy(r"0x[0-9A-Fa-f]{16}\Z")
 _COMPUTE_MODES = ("Default", "E. Process", "Exclusive_Process", "Prohibited", "E. Thread")
-_NUMBER_CELL = re.compile(r"[+-]?\d{1,20}(?:\.\d{1,9})?(?: ?(?:MiB|W|%|MHz|us|C|x))?\Z|0x[0-9A-Fa-f]{1,16}\Z")
+_NUMBER_CELL = lazy(r"[+-]?\d{1,20}(?:\.\d{1,9})?(?: ?(?:MiB|W|%|MHz|us|C|x))?\Z|0x[0-9A-Fa-f]{1,16}\Z")
 
 _SHAPES = {
     "index": re.compile(r"\d{1,3}\Z"),

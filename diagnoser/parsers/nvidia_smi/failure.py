@@ -13,13 +13,14 @@ from collections.abc import Iterator
 
 from diagnoser.facts.base import Found
 from diagnoser.facts.gpu import LostGpu, Smi, SmiStatus
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.nvidia_smi.header import put_versions, version
 from diagnoser.parsers.nvidia_smi.values import Draft, canonical_pci, clean
 
 _WIDEST = 4_096
 
-_HANDLE = re.compile(
+_HANDLE = lazy(
     r"Unable to determine the device handle for (?:GPU|gpu) ?"
     r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]): ([A-Za-z][A-Za-z ]{2,60}?)(?:\.|\s{2}|\Z)"
 )
@@ -44,8 +45,8 @@ _WORDINGS: tuple[tuple[str, SmiStatus], ...] = (
 
 _TEXTS = tuple((re.compile(pattern), status) for pattern, status in _WORDINGS)
 
-_LIBRARY = re.compile(r"NVML library version: (\d{1,6}(?:\.\d{1,6}){0,3})")
-_DETAIL = re.compile(r"Field [\"“']?([\w.]{1,80})|NVML: (\S.{0,100})")
+_LIBRARY = lazy(r"NVML library version: (\d{1,6}(?:\.\d{1,6}){0,3})")
+_DETAIL = lazy(r"Field [\"“']?([\w.]{1,80})|NVML: (\S.{0,100})")
 
 
 def parse(lines: Lines, i: int) -> Iterator[Found]:
@@ -72,9 +73,7 @@ def parse(lines: Lines, i: int) -> Iterator[Found]:
     yield Found(fact, i, i + 1 if library else i)
 
 
-_VERSION_LINE = re.compile(
-    r"\s{0,4}(NVIDIA-SMI|NVML|DRIVER|CUDA UMD|CUDA|KMD) [Vv]ersion\s{0,20}: (\S.{0,80})\Z"
-)
+_VERSION_LINE = lazy(r"\s{0,4}(NVIDIA-SMI|NVML|DRIVER|CUDA UMD|CUDA|KMD) [Vv]ersion\s{0,20}: (\S.{0,80})\Z")
 
 
 def _version_line(line: str) -> re.Match[str] | None:

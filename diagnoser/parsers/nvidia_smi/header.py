@@ -1,13 +1,12 @@
 """What all forms say at their top: versions and time."""
 
-import re
-
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.nvidia_smi.values import Draft, token
 
-DATE = re.compile(r"\s{0,8}[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}\s*\Z")
+DATE = lazy(r"\s{0,8}[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}\s*\Z")
 """The time as nvidia-smi prints it: "Tue Dec  1 01:15:50 2026"."""
 
-_VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,4}")
+_VERSION = lazy(r"\d{1,6}(?:\.\d{1,6}){0,4}")
 
 
 def version(text: str) -> str | None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from diagnoser.facts.base import Found
 from diagnoser.facts.gpu import Gpu, MigInstance
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.nvidia_smi.gather import assemble
 from diagnoser.parsers.nvidia_smi.values import Draft, clean
@@ -21,15 +22,15 @@ from diagnoser.parsers.nvidia_smi.values import Draft, clean
 _MOST_LINES = 2_000
 _WIDEST = 512
 
-GPU_LINE = re.compile(r"\s{0,8}GPU (\d{1,3}): (\S.{0,100}?) \(UUID: ([^\s()]{4,80})\)\Z")
-MIG_LINE = re.compile(r"\s{0,16}MIG (\S{1,24})\s{1,40}Device {1,8}(\d{1,3}): \(UUID: ([^\s()]{4,120})\)\Z")
-LINK_LINE = re.compile(
+GPU_LINE = lazy(r"\s{0,8}GPU (\d{1,3}): (\S.{0,100}?) \(UUID: ([^\s()]{4,80})\)\Z")
+MIG_LINE = lazy(r"\s{0,16}MIG (\S{1,24})\s{1,40}Device {1,8}(\d{1,3}): \(UUID: ([^\s()]{4,120})\)\Z")
+LINK_LINE = lazy(
     r"\s{0,16}(?:Link \d{1,3}: |NVML: Unable to retrieve NV[Ll]ink|Nvlink queries|"
     r"Device does not have or support Nvlink)"
 )
 
 _LGI_TITLE = "| GPU instances:"
-_LGI_ROW = re.compile(
+_LGI_ROW = lazy(
     r"\s{0,8}\|\s{1,8}(\d{1,3})\s{1,8}MIG (\S{1,24})\s{1,40}(\d{1,3})\s{1,40}(\d{1,3})\s{1,40}(\d{1,3}:\d{1,3})\s*\|?\Z"
 )
 

@@ -12,13 +12,13 @@
 Which columns there are depends on ``-s`` and the driver. Sources: captures of drivers 580 to 610.
 """
 
-import re
 from collections.abc import Iterator
 from functools import partial
 
 from diagnoser.facts.base import Found
 from diagnoser.facts.gpu import Gpu
 from diagnoser.facts.gpu_samples import GpuProcessSample, GpuSample
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.nvidia_smi.series import ends, gpu_series
 from diagnoser.parsers.nvidia_smi.values import Draft, clean
@@ -64,7 +64,7 @@ _AS_GPU = {
 }
 """Fields of a sample by those of a GPU, for the series."""
 
-_ROW = re.compile(r"\s{0,20}(?:\d{8}\s{1,8}\d{2}:\d{2}:\d{2}\s{1,8})?\d{1,3}\s{1,20}(?:-|\d)")
+_ROW = lazy(r"\s{0,20}(?:\d{8}\s{1,8}\d{2}:\d{2}:\d{2}\s{1,8})?\d{1,3}\s{1,20}(?:-|\d)")
 
 
 def _columns(line: str) -> list[str] | None:

@@ -5,8 +5,9 @@ sm89 L4/L40S/4090, sm90 H100/H200/GH200, sm100 B200/GB200, sm103 B300/GB300, sm1
 Blackwell/5090, sm121 GB10), extended to whole families by NVIDIA's list of CUDA GPUs.
 """
 
-import re
 from typing import Literal
+
+from diagnoser.facts.lazy import lazy
 
 _FAMILIES: tuple[tuple[str, str], ...] = (
     ("sm121", r"GB10|DGX Spark"),
@@ -26,9 +27,7 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
     ("sm37", r"K80"),
 )
 
-_ARCH = re.compile(
-    "|".join(rf"(?P<{sm}>(?<![A-Za-z0-9])(?:{parts})(?![A-Za-z0-9]))" for sm, parts in _FAMILIES)
-)
+_ARCH = lazy("|".join(rf"(?P<{sm}>(?<![A-Za-z0-9])(?:{parts})(?![A-Za-z0-9]))" for sm, parts in _FAMILIES))
 
 _EDITIONS: tuple[tuple[str, Literal["server", "workstation", "max-q"]], ...] = (
     ("max-q", "max-q"),
@@ -36,9 +35,9 @@ _EDITIONS: tuple[tuple[str, Literal["server", "workstation", "max-q"]], ...] = (
     ("workstation edition", "workstation"),
 )
 
-_VGPU_PROFILE = re.compile(r"-\d{1,3}[QCBA]\Z")
+_VGPU_PROFILE = lazy(r"-\d{1,3}[QCBA]\Z")
 
-GPU_NAME = re.compile(
+GPU_NAME = lazy(
     r"(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN|RTX|GTX|NVS|Orin|[ABHLTVPK]\d{1,3})\b[^,|:;=\"'<>{}]{0,70}"
 )
 """The beginning of a text that can be a GPU's name."""

@@ -12,19 +12,19 @@ r"""``nvidia-smi nvlink -s`` (rates) and ``-e`` (error counters).
 Sources: captures of drivers 590 and 595; public reports. Links by model: V100 6, A100 12, H100, H200, B200 18.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from diagnoser.facts.base import Found
 from diagnoser.facts.gpu_links import NvlinkErrors, NvlinkState
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.nvidia_smi.listing import GPU_LINE, LINK_LINE, MIG_LINE, read
 
 _MOST_LINES = 20_000
 
-_RATE = re.compile(r"\s{0,16}Link (\d{1,3}): (?:(\d{1,5}(?:\.\d{1,4})?) GB/s|<inactive>)\Z")
-_ERRORS = re.compile(r"\s{0,16}Link (\d{1,3}): (Replay|Recovery|CRC) Errors: (\d{1,18})\Z")
+_RATE = lazy(r"\s{0,16}Link (\d{1,3}): (?:(\d{1,5}(?:\.\d{1,4})?) GB/s|<inactive>)\Z")
+_ERRORS = lazy(r"\s{0,16}Link (\d{1,3}): (Replay|Recovery|CRC) Errors: (\d{1,18})\Z")
 
 _LINKS: tuple[tuple[str, int | None], ...] = (
     ("V100", 6),

@@ -12,11 +12,11 @@ r"""``nvidia-smi -q``, whole, with ``-d``, or a few indented lines of it in the 
 Keys and sections by generation: drivers 440 to 610 (captures of 580, 590, 595, 610).
 """
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from diagnoser.facts.base import Found
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.nvidia_smi.query_keys import GPU, HEADER, MIG, PROCESS, SKIPPED, TITLES
 from diagnoser.parsers.nvidia_smi.tree import DEEPEST, TreeReader
@@ -27,10 +27,10 @@ _MOST_TITLES = 6
 """Titles in a row; nvidia-smi nests at most four."""
 _WIDEST = 400
 
-_PAIR = re.compile(r"( {0,60})([A-Za-z][A-Za-z0-9 ._()/+-]{0,62}) :(?: (.*))?\Z")
-_TITLE = re.compile(r"( {0,60})((?:[A-Z]|vGPU )[A-Za-z0-9 ./()-]{1,60})\Z")
-_DEVICE = re.compile(r" {0,8}GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\Z")
-_START = re.compile(r"={3,40} ?NVSMI LOG ?={3,40}\Z")
+_PAIR = lazy(r"( {0,60})([A-Za-z][A-Za-z0-9 ._()/+-]{0,62}) :(?: (.*))?\Z")
+_TITLE = lazy(r"( {0,60})((?:[A-Z]|vGPU )[A-Za-z0-9 ./()-]{1,60})\Z")
+_DEVICE = lazy(r" {0,8}GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\Z")
+_START = lazy(r"={3,40} ?NVSMI LOG ?={3,40}\Z")
 
 _KNOWN = {key.rsplit("/", 1)[-1] for key in (*GPU, *MIG, *PROCESS)}
 _SECTIONS = {part for key in GPU for part in key.split("/")[:-1]} | {"gpu reset status", "mig device"}

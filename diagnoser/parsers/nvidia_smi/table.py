@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 
 from diagnoser.facts.base import Found
 from diagnoser.facts.gpu import Gpu, GpuProcess, MigInstance, Smi
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.nvidia_smi.gather import assemble
 from diagnoser.parsers.nvidia_smi.header import DATE, put_versions
@@ -27,30 +28,28 @@ from diagnoser.parsers.nvidia_smi.values import Draft, clean
 _MOST_LINES = 3_000
 _WIDEST = 512
 
-_HEADER = re.compile(
+_HEADER = lazy(
     r"NVIDIA-SMI\s{1,40}(\d[\d.]{0,20})\s{1,40}(?:Driver|KMD) Version:\s{0,40}(\S{1,40})"
     r"(?:\s{1,40}CUDA(?: UMD)? Version:\s{0,40}(Not Found|[^\s|]{1,40}))?"
 )
-_HEADING = re.compile(
+_HEADING = lazy(
     r"Volatile Uncorr\. ECC|Compute M\.|MIG M\.|Processes:|No running processes found|MIG devices:"
 )
-_NEXT_BOX = re.compile(r"\|\s{0,10}(?:Processes|MIG devices):")
+_NEXT_BOX = lazy(r"\|\s{0,10}(?:Processes|MIG devices):")
 
-_GPU = re.compile(r"\s*(\d{1,3}|ERR!)\s+(\S.*?)\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!)\s*$")
-_BUS = re.compile(
-    r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])(?:\s+(On|Off|N/A|ERR!))?"
-)
-_STATE = re.compile(r"\s*(\S+)\s+(\S+)\s+(P\d{1,2}|N/A|ERR!|Unknown)\s+([^\s/]+|N/A)\s*/\s*(\S+)\s*$")
-_USAGE = re.compile(r"\s*(\d{1,9}MiB|N/A|ERR!)\s*/\s*(\d{1,9}MiB|N/A|ERR!)\s*$")
-_UTIL = re.compile(r"\s*(\d{1,3}%|N/A|ERR!)(?:\s+(\S.*?))?\s*$")
-_MIG_IDS = re.compile(r"\s*(\d{1,3})\s+(\d{1,3})\s+(\d{1,3})\s+(\d{1,3})\s*$")
-_MIG_COUNTS = re.compile(r"\s*(\d{1,4})\s+(\S+)\s*$")
-_PROCESS = re.compile(
+_GPU = lazy(r"\s*(\d{1,3}|ERR!)\s+(\S.*?)\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!)\s*$")
+_BUS = lazy(r"\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])(?:\s+(On|Off|N/A|ERR!))?")
+_STATE = lazy(r"\s*(\S+)\s+(\S+)\s+(P\d{1,2}|N/A|ERR!|Unknown)\s+([^\s/]+|N/A)\s*/\s*(\S+)\s*$")
+_USAGE = lazy(r"\s*(\d{1,9}MiB|N/A|ERR!)\s*/\s*(\d{1,9}MiB|N/A|ERR!)\s*$")
+_UTIL = lazy(r"\s*(\d{1,3}%|N/A|ERR!)(?:\s+(\S.*?))?\s*$")
+_MIG_IDS = lazy(r"\s*(\d{1,3})\s+(\d{1,3})\s+(\d{1,3})\s+(\d{1,3})\s*$")
+_MIG_COUNTS = lazy(r"\s*(\d{1,4})\s+(\S+)\s*$")
+_PROCESS = lazy(
     r"\s*(\d{1,3})\s+(?:(\d{1,3}|N/A)\s+(\d{1,3}|N/A)\s+)?(\d{1,10})\s+(C\+G|M\+C|[CGM])\s+"
     r"(\S.*?)(?:\s+(\d{1,9}MiB|N/A))?\s*$"
 )
-_CUT_MEMORY = re.compile(r"\s{2,40}\d{1,9}(?:M|Mi)?\Z")
-_TAIL = re.compile(r"[^|+]{0,40}[|+]\Z")
+_CUT_MEMORY = lazy(r"\s{2,40}\d{1,9}(?:M|Mi)?\Z")
+_TAIL = lazy(r"[^|+]{0,40}[|+]\Z")
 _MODELS = ("WDDM", "TCC", "MCDM")
 
 

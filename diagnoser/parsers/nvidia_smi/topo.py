@@ -19,6 +19,7 @@ from typing import get_args
 
 from diagnoser.facts.base import Found
 from diagnoser.facts.gpu_links import LinkKind, P2pLink, P2pMatrix, TopoGpu, TopoLink, Topology
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.nvidia_smi.values import clean, words
 
@@ -26,16 +27,16 @@ _MOST_DEVICES = 128
 _MOST_LINES = 400
 _WIDEST = 4_096
 
-_DEVICE = re.compile(r"(?:GPU|NIC)\d{1,3}\Z|(?:mlx|bnxt|ib|eth|irdma|rdma|hfi|efa)[A-Za-z0-9_.]{1,30}\Z")
-_LINK = re.compile(r"(?:NV(\d{1,3})|PIX|PXB|PHB|NODE|SYS|SOC)\Z")
-_P2P = re.compile(r"(?:OK|CNS|GNS|TNS|NS|DR|U)\Z")
-_LEGEND = re.compile(
+_DEVICE = lazy(r"(?:GPU|NIC)\d{1,3}\Z|(?:mlx|bnxt|ib|eth|irdma|rdma|hfi|efa)[A-Za-z0-9_.]{1,30}\Z")
+_LINK = lazy(r"(?:NV(\d{1,3})|PIX|PXB|PHB|NODE|SYS|SOC)\Z")
+_P2P = lazy(r"(?:OK|CNS|GNS|TNS|NS|DR|U)\Z")
+_LEGEND = lazy(
     r"\s*(?:Legend:|NIC Legend:|(?:X|SYS|NODE|PHB|PXB|PIX|NV#|SOC|OK|CNS|GNS|TNS|NS|DR|U)\s{1,8}= )"
 )
-_NIC = re.compile(r"\s*(NIC\d{1,3}): (\S{1,64})\Z")
-_MODE = re.compile(r"topo\s{1,4}(?:-p2p|--p2pstatus)[ =](\w{1,2})")
+_NIC = lazy(r"\s*(NIC\d{1,3}): (\S{1,64})\Z")
+_MODE = lazy(r"topo\s{1,4}(?:-p2p|--p2pstatus)[ =](\w{1,2})")
 _COLUMNS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
-_NODE = re.compile(r"\d{1,4}\Z")
+_NODE = lazy(r"\d{1,4}\Z")
 _RANK = {kind: rank for rank, kind in enumerate(get_args(LinkKind))}
 
 

@@ -5,13 +5,13 @@ Sources of the tokens: captures of drivers 525 to 610, NVML return codes 3, 4, 6
 """
 
 import html
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, get_args
 
 from diagnoser.facts.base import Fact
+from diagnoser.facts.lazy import lazy
 
 LONGEST = 65_536
 """Characters of a line that are looked at; the longest real one, a query of all fields, has about 9,000."""
@@ -36,10 +36,10 @@ _YES = frozenset({"yes", "active", "enabled", "on", "true"})
 _NO = frozenset({"no", "not active", "disabled", "off", "false"})
 _BOOLS = dict.fromkeys(_YES, True) | dict.fromkeys(_NO, False)
 
-_NUMBER = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,9})?")
-_HEX = re.compile(r"0x[0-9A-Fa-f]{1,16}\Z")
-_ESCAPES = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
-_BUS = re.compile(r"(?:([0-9A-Fa-f]{4,8}):)?([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-9A-Fa-f])?\Z")
+_NUMBER = lazy(r"[+-]?\d{1,18}(?:\.\d{1,9})?")
+_HEX = lazy(r"0x[0-9A-Fa-f]{1,16}\Z")
+_ESCAPES = lazy(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+_BUS = lazy(r"(?:([0-9A-Fa-f]{4,8}):)?([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-9A-Fa-f])?\Z")
 
 
 def clean(line: str) -> str:

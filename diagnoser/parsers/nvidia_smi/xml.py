@@ -17,10 +17,10 @@ are taken as they come. Sources: captures of driver 580; public test data of dri
 """
 
 import html
-import re
 from collections.abc import Iterator
 
 from diagnoser.facts.base import Found
+from diagnoser.facts.lazy import lazy
 from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.nvidia_smi.tree import DEEPEST, TreeReader
 from diagnoser.parsers.nvidia_smi.values import LONGEST, clean
@@ -28,10 +28,10 @@ from diagnoser.parsers.nvidia_smi.xml_keys import GPU, HEADER, MIG, PROCESS, SKI
 
 _MOST_LINES = 60_000
 
-_TOKEN = re.compile(r"<(/?)([A-Za-z_][\w.-]{0,80}+)([^<>]{0,200}+)>|([^<]++)|<")
-_DTD = re.compile(r"nvsmi_device_(v\d{1,3})\.dtd")
-_BUS = re.compile(r"id=[\"']([0-9A-Fa-f:.]{8,20})[\"']")
-_TAG_LINE = re.compile(r"\s{0,200}<(?:[/?!]?[A-Za-z_])")
+_TOKEN = lazy(r"<(/?)([A-Za-z_][\w.-]{0,80}+)([^<>]{0,200}+)>|([^<]++)|<")
+_DTD = lazy(r"nvsmi_device_(v\d{1,3})\.dtd")
+_BUS = lazy(r"id=[\"']([0-9A-Fa-f:.]{8,20})[\"']")
+_TAG_LINE = lazy(r"\s{0,200}<(?:[/?!]?[A-Za-z_])")
 _ROOT = "nvidia_smi_log"
 
 
