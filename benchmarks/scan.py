@@ -71,9 +71,12 @@ def main() -> None:
                 patterns = folder / "literals.txt"
                 patterns.write_bytes(b"\n".join(literals) + b"\n")
                 began = time.perf_counter()
-                subprocess.run([ripgrep, "-F", "-c", "-f", patterns, log], stdout=subprocess.DEVNULL, check=False)
+                subprocess.run(
+                    [ripgrep, "-F", "-c", "-f", patterns, log], stdout=subprocess.DEVNULL, check=False
+                )
                 speed = len(data) / (time.perf_counter() - began) / 1e6
-                print(f"  ripgrep -F -c -f the literals    {speed:8.0f} MB/s; the whole diagnosis is {whole / speed:.2f} of it")
+                print(f"  ripgrep -F -c -f the literals    {speed:8.0f} MB/s")
+                print(f"  the whole diagnosis is {whole / speed:.2f} of ripgrep")
 
 
 if __name__ == "__main__":

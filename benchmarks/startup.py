@@ -21,7 +21,9 @@ def seconds(command: list[str], env: dict[str, str], stdin: Path | None = None) 
     """Wall time of one process, output thrown away."""
     with open(stdin or os.devnull, "rb") as given:
         began = time.perf_counter()
-        subprocess.run(command, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env, check=False)
+        subprocess.run(
+            command, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env, check=False
+        )
         return time.perf_counter() - began
 
 

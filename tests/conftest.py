@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-
 ROOT = Path(__file__).resolve().parent.parent
 
 

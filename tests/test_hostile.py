@@ -76,7 +76,10 @@ def test_an_archive_that_climbs_is_read_and_writes_nothing(tmp_path: Path) -> No
 
 def test_a_zip_bomb_is_given_up(tmp_path: Path) -> None:
     path = tmp_path / "bomb.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("zeros.log", "w") as member:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("zeros.log", "w") as member,
+    ):
         for _ in range(300):
             member.write(b"\0" * (1 << 20))
     ran = run(path)
@@ -150,6 +153,11 @@ def test_an_endless_stream_stops(tmp_path: Path) -> None:
 
 def test_the_current_folder_and_environment_are_left_as_they_are(tmp_path: Path) -> None:
     before = dict(os.environ)
-    subprocess.run([sys.executable, "-m", "diagnoser.cli.main", str(TRITON)], cwd=tmp_path, capture_output=True, check=False)
+    subprocess.run(
+        [sys.executable, "-m", "diagnoser.cli.main", str(TRITON)],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
     assert list(tmp_path.iterdir()) == []
     assert dict(os.environ) == before

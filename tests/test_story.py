@@ -48,5 +48,10 @@ def test_one_paste_of_several_documents_is_told_apart() -> None:
     assert diagnosis.coverage[0].document == "stdin#1 (sglang log)"
     first = diagnosis.causes[0]
     assert first.rule == "triton-attn-default-sm120"
-    line = text.splitlines().index(next(line for line in text.splitlines() if "Use triton backend by default" in line)) + 1
+    line = (
+        text.splitlines().index(
+            next(line for line in text.splitlines() if "Use triton backend by default" in line)
+        )
+        + 1
+    )
     assert line in [place.line for place in first.evidence]

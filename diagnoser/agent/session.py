@@ -22,7 +22,8 @@ class Options(NamedTuple):
     """What a diagnosis may be told.
 
     rules: further rule folders. launch: which launch of a log, counted from 1 (None: the last). window: which
-    times and lines count. naive: use the slow scanner. year: the year of stamps without one. with_facts: list the facts in the diagnosis.
+    times and lines count. naive: use the slow scanner. year: the year of stamps without one.
+    with_facts: list the facts in the diagnosis.
     """
 
     rules: tuple[Path, ...] = ()

@@ -30,7 +30,9 @@ def _lines(report: Report, misses: bool) -> Iterator[str]:
         yield "not judged right:"
         for one in report.judgements:
             if not _right(one):
-                said = ", ".join(f"{rule} {confidence:.2f}" for rule, confidence in one.causes[:4]) or "nothing"
+                said = (
+                    ", ".join(f"{rule} {confidence:.2f}" for rule, confidence in one.causes[:4]) or "nothing"
+                )
                 yield f"  {one.case.id} {one.case.kind}: wanted {'/'.join(one.case.causes) or 'nothing'}; said {said}"
 
 

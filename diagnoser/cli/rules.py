@@ -32,7 +32,9 @@ def parser() -> argparse.ArgumentParser:
     graph.add_argument("--format", choices=("dot", "mermaid"), default="dot")
     graph.add_argument("rule", nargs="?", help="only what touches this rule")
     judge = commands.add_parser("eval", parents=[shared], help="how good the rules are on labelled cases")
-    judge.add_argument("cases", nargs="+", type=Path, metavar="CASES", help="JSON lines; inputs/ lies beside them")
+    judge.add_argument(
+        "cases", nargs="+", type=Path, metavar="CASES", help="JSON lines; inputs/ lies beside them"
+    )
     judge.add_argument("--json", action="store_true")
     judge.add_argument("--misses", action="store_true", help="name every case that is not judged right")
     new = commands.add_parser("new", parents=[shared], help="draft a rule from a log line")

@@ -111,7 +111,9 @@ def _scanner(literals: list[bytes], naive: bool) -> Scanner:
         return NaiveScanner(literals)
     import hyperscan
 
-    key = cache.key_of(["hyperscan", str(hyperscan.__version__), *(literal.hex() for literal in literals)])
+    key = cache.key_of(
+        ["hyperscan", str(getattr(hyperscan, "__version__", "")), *(literal.hex() for literal in literals)]
+    )
     kept = cache.read("hyperscan", key)
     if kept is not None:
         try:

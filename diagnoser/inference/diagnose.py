@@ -148,9 +148,9 @@ def _finding(item: Ranked, pack: Pack, named: Named, case: Case) -> Finding:
         rule=candidate.rule,
         title=cause["title"],
         kind=cause["kind"],
-        role=item.role,  # type: ignore[arg-type]
+        role=item.role,
         effect=cause["effect"],
-        severity=candidate.severity,  # type: ignore[arg-type]
+        severity=candidate.severity,
         confidence=round(candidate.confidence, 2),
         summary=cause["why"] or cause["title"],
         evidence=[named.evidence(place) for place in candidate.evidence],
@@ -185,10 +185,10 @@ def _headline(ranked: Sequence[Ranked], pack: Pack, known: bool) -> str:
 
 def _odd(readings: Sequence[Reading], named: Named) -> list[UnknownLine]:
     rare = [odd for reading in readings for odd in reading.odd.rarest(MAX_ODD)]
-    rare.sort(key=lambda odd: (odd.count, odd.source, odd.line))
+    rare.sort(key=lambda odd: (odd.times, odd.source, odd.line))
     return [
         UnknownLine(
-            document=named.document_at(odd.source, odd.line), line=odd.line, text=odd.text, count=odd.count
+            document=named.document_at(odd.source, odd.line), line=odd.line, text=odd.text, count=odd.times
         )
         for odd in rare[:MAX_ODD]
     ]

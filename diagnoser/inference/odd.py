@@ -21,7 +21,7 @@ class OddLine(NamedTuple):
     source: str
     line: int
     text: str
-    count: int
+    times: int
 
 
 class OddLines:
@@ -34,7 +34,7 @@ class OddLines:
         shape = _VARIABLE.sub("*", text[:600])[:_MAX_SHAPE]
         known = self.shapes.get(shape)
         if known is not None:
-            self.shapes[shape] = known._replace(count=known.count + 1)
+            self.shapes[shape] = known._replace(times=known.times + 1)
         elif len(self.shapes) < KEPT_SHAPES:
             self.shapes[shape] = OddLine(source, line, text, 1)
 
@@ -47,7 +47,7 @@ class OddLines:
                 merged.shapes[shape] = odd
                 continue
             first = min(known, odd, key=lambda one: (one.source, one.line))
-            merged.shapes[shape] = first._replace(count=known.count + odd.count)
+            merged.shapes[shape] = first._replace(times=known.times + odd.times)
         if len(merged.shapes) > KEPT_SHAPES:
             order = sorted(merged.shapes.items(), key=lambda item: (item[1].source, item[1].line))
             merged.shapes = dict(order[:KEPT_SHAPES])
@@ -55,7 +55,7 @@ class OddLines:
 
     def rarest(self, limit: int) -> list[OddLine]:
         """The lines whose shape occurs least, earliest first among equals."""
-        return sorted(self.shapes.values(), key=lambda odd: (odd.count, odd.source, odd.line))[:limit]
+        return sorted(self.shapes.values(), key=lambda odd: (odd.times, odd.source, odd.line))[:limit]
 
 
 def meant_as_warning(text: str) -> bool:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from diagnoser.facts.base import Fact
 from diagnoser.rulebook import template
@@ -205,7 +206,7 @@ def _is_range(text: str) -> bool:
 def _cycles(loaded: Loaded) -> Iterator[Problem]:
     import networkx
 
-    graph = networkx.DiGraph()
+    graph: Any = networkx.DiGraph()
     files = {cause.id: file for cause, file in loaded.causes}
     for cause, _ in loaded.causes:
         graph.add_edges_from((cause.id, target) for target in cause.explains if target in files)

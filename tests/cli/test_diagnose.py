@@ -17,10 +17,18 @@ TRITON = STORY / "step6-triton-default.log"
 CLEAN = STORY / "step4-clean-gpus.txt"
 
 
-def run(*arguments: str | Path, stdin: bytes = b"", cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str | Path, stdin: bytes = b"", cwd: Path | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "diagnoser.cli.main", *map(str, arguments)]
     done = subprocess.run(
-        command, input=stdin, capture_output=True, cwd=cwd, env={**os.environ, **env}, check=False, timeout=120
+        command,
+        input=stdin,
+        capture_output=True,
+        cwd=cwd,
+        env={**os.environ, **env},
+        check=False,
+        timeout=120,
     )
     assert b"Traceback (most recent call last)" not in done.stderr
     return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -49,7 +57,10 @@ def test_stdin_is_read_when_piped_and_lines_count_in_the_whole_paste() -> None:
     for arguments in ([], ["-"]):
         answer = json.loads(run("--format", "json", *arguments, stdin=paste).stdout)
         assert answer["schema"] == "diagnoser/diagnosis/1"
-        assert [d["document"] for d in answer["coverage"]] == ["stdin#1 (sglang log)", "stdin#2 (nvidia-smi table)"]
+        assert [d["document"] for d in answer["coverage"]] == [
+            "stdin#1 (sglang log)",
+            "stdin#2 (nvidia-smi table)",
+        ]
         assert answer["coverage"][1]["last_line"] == paste.count(b"\n")
 
 
@@ -89,7 +100,9 @@ def test_what_could_not_be_read_is_listed_and_changes_no_exit_code(tmp_path: Pat
     answer = run("-f", "json", tmp_path)
     assert answer.returncode == 1
     read = json.loads(answer.stdout)
-    told = " ".join(read["unreadable"] + read["notes"] + [note for d in read["coverage"] for note in d["notes"]])
+    told = " ".join(
+        read["unreadable"] + read["notes"] + [note for d in read["coverage"] for note in d["notes"]]
+    )
     assert "pipe" in told
     assert "ends early" in told
 
@@ -150,7 +163,9 @@ def test_a_config_file_holds_defaults_and_a_wrong_one_is_named(tmp_path: Path) -
 
 
 def test_a_folder_of_rules_is_added(tmp_path: Path) -> None:
-    draft = run("rules", "new", "--from", "[2026-02-27 15:31:04] The flux capacitor lost 12 jigawatts", "--id", "flux")
+    draft = run(
+        "rules", "new", "--from", "[2026-02-27 15:31:04] The flux capacitor lost 12 jigawatts", "--id", "flux"
+    )
     assert draft.returncode == 0
     (tmp_path / "flux.yaml").write_text(draft.stdout.replace("severity: info", "severity: high"))
     log = tmp_path / "server.log"
@@ -202,7 +217,10 @@ def on_terminal(*arguments: str, typed: bytes = b"", columns: int = 80, **env: s
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     process = subprocess.Popen(
         [sys.executable, "-m", "diagnoser.cli.main", *arguments],
-        stdin=follower, stdout=follower, stderr=follower, env={**os.environ, "TERM": "xterm-256color", **env},
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env={**os.environ, "TERM": "xterm-256color", **env},
     )
     os.close(follower)
     if typed:
@@ -229,7 +247,9 @@ def test_a_terminal_gets_colours_and_no_color_none() -> None:
 
 
 def test_without_arguments_a_terminal_is_asked_to_paste() -> None:
-    shown = on_terminal(typed=b"[2026-02-27 15:31:04] Attention backend not specified. Use triton backend by default.\n\x04")
+    shown = on_terminal(
+        typed=b"[2026-02-27 15:31:04] Attention backend not specified. Use triton backend by default.\n\x04"
+    )
     assert "press Ctrl-D" in shown
     assert "triton" in shown
 

@@ -11,7 +11,10 @@ def base_of(seen: list[tuple[str, int]], start: int = 0) -> FactBase:
     base = FactBase()
     for offset, (name, minute) in enumerate(seen):
         line = start + offset + 1
-        base.add(Message(id="m", fields=(("x", name),)), Sighting("s", line, line, f"line {line}", None, minute * 60.0))
+        base.add(
+            Message(id="m", fields=(("x", name),)),
+            Sighting("s", line, line, f"line {line}", None, minute * 60.0),
+        )
     return base
 
 

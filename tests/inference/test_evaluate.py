@@ -14,7 +14,11 @@ from diagnoser.inference.truth import Truth
 from diagnoser.rulebook.signs import compile_sign
 
 
-def case_of(*facts: tuple[Fact, int, float | None], covered: tuple[str, ...] = ("sglang log",), end: float | None = None) -> Case:
+def case_of(
+    *facts: tuple[Fact, int, float | None],
+    covered: tuple[str, ...] = ("sglang log",),
+    end: float | None = None,
+) -> Case:
     base = FactBase()
     for fact, line, at in facts:
         base.add(fact, Sighting("log", line, line, f"line {line}", None, at))
@@ -92,7 +96,9 @@ def test_an_absence_needs_a_log_that_goes_on_long_enough() -> None:
 
 
 def test_fields_can_be_compared_with_each_other() -> None:
-    stat = SeriesStat(metric="decode_tok_s", count=9, min=1, p05=2, median=50, p95=90, max=99, first=90, last=10)
+    stat = SeriesStat(
+        metric="decode_tok_s", count=9, min=1, p05=2, median=50, p95=90, max=99, first=90, last=10
+    )
     case = case_of((stat, 1, None))
     assert truth({"fact": "series", "metric": "decode_tok_s", "last": {"below": "first"}}, case) is Truth.YES
     assert truth({"fact": "series", "metric": "decode_tok_s", "last": {"above": "first"}}, case) is Truth.NO

@@ -1,6 +1,7 @@
 """Reading: the same facts whatever scanner, cut or order of files."""
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def cuts(data: bytes) -> list[int]:
     """Line starts where a new record surely begins: behind a stamped line and before another."""
     lines = data.split(b"\n")
     places, at = [], 0
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in pairwise(lines):
         at += len(before) + 1
         if before.startswith(b"[20") and line.startswith(b"[20") and b"Traceback" not in before:
             places.append(at)
@@ -56,7 +57,9 @@ def test_both_scanners_lead_to_the_same_diagnosis(path: Path, catalog: Catalog) 
     assert fast.to_json() == slow.to_json()
 
 
-@pytest.mark.parametrize("path", [path for path in LOGS if cuts(path.read_bytes())], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [path for path in LOGS if cuts(path.read_bytes())], ids=lambda path: path.name
+)
 def test_facts_of_the_parts_merge_to_the_facts_of_the_whole(path: Path, catalog: Catalog) -> None:
     data = path.read_bytes()
     places = cuts(data)

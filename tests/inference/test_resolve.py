@@ -12,7 +12,12 @@ def candidate(rule: str, confidence: float = 0.9, severity: str = "high", line: 
     return Candidate(rule, True, confidence, severity, (Sighting("log", line, line, ""),), ())
 
 
-def cause(kind: str = "cause", effect: str = "decode_slower", explained: tuple[str, ...] = (), excludes: tuple[str, ...] = ()) -> dict[str, Any]:
+def cause(
+    kind: str = "cause",
+    effect: str = "decode_slower",
+    explained: tuple[str, ...] = (),
+    excludes: tuple[str, ...] = (),
+) -> dict[str, Any]:
     return {"kind": kind, "effect": effect, "explained": list(explained), "excludes": list(excludes)}
 
 
@@ -31,7 +36,12 @@ def roles(*found: Candidate, started: bool | None = None) -> list[tuple[str, str
     orders = []
     for seed in range(5):
         random.Random(seed).shuffle(shuffled)
-        orders.append([(one.candidate.rule, one.role, one.because_of) for one in resolve(shuffled, CAUSES, started=started)])
+        orders.append(
+            [
+                (one.candidate.rule, one.role, one.because_of)
+                for one in resolve(shuffled, CAUSES, started=started)
+            ]
+        )
     assert all(order == orders[0] for order in orders)
     return orders[0]
 
@@ -51,7 +61,10 @@ def test_a_symptom_without_a_cause_is_a_root() -> None:
 def test_the_specific_cause_beats_the_generic_one() -> None:
     order = roles(candidate("missing-library", 0.97), candidate("died"), candidate("libnvrtc", 0.95))
     assert order[0] == ("libnvrtc", "root", None)
-    assert {(rule, because) for rule, role, because in order[1:]} == {("missing-library", "libnvrtc"), ("died", "libnvrtc")}
+    assert {(rule, because) for rule, role, because in order[1:]} == {
+        ("missing-library", "libnvrtc"),
+        ("died", "libnvrtc"),
+    }
 
 
 def test_a_server_that_died_at_start_is_explained_by_what_kills_and_not_by_what_slows() -> None:

@@ -39,5 +39,8 @@ def test_an_interval(low: str | None, high: str | None, spec: str, truth: Truth)
 
 
 def test_wordings_narrow_the_version_and_contradictions_say_nothing() -> None:
-    assert interval([("0.5.7", None), (None, "0.5.10"), ("0.4.6", "0.5.12")]) == (Version("0.5.7"), Version("0.5.10"))
+    assert interval([("0.5.7", None), (None, "0.5.10"), ("0.4.6", "0.5.12")]) == (
+        Version("0.5.7"),
+        Version("0.5.10"),
+    )
     assert interval([("0.5.7", None), (None, "0.5.3")]) == (None, None)
