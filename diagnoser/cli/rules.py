@@ -4,6 +4,7 @@ import argparse
 import difflib
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from diagnoser.rulebook.book import default_folders, pack_for
@@ -29,7 +30,8 @@ def parser() -> argparse.ArgumentParser:
     test = commands.add_parser("test", parents=[shared], help="run the examples inside rule files")
     test.add_argument("rule", nargs="?")
     graph = commands.add_parser("graph", parents=[shared], help="the rule graph")
-    graph.add_argument("--format", choices=("dot", "mermaid"), default="dot")
+    graph.add_argument("--format", choices=("dot", "mermaid", "html"), default="dot")
+    graph.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the graph here")
     graph.add_argument("rule", nargs="?", help="only what touches this rule")
     judge = commands.add_parser("eval", parents=[shared], help="how good the rules are on labelled cases")
     judge.add_argument(
@@ -37,6 +39,18 @@ def parser() -> argparse.ArgumentParser:
     )
     judge.add_argument("--json", action="store_true")
     judge.add_argument("--misses", action="store_true", help="name every case that is not judged right")
+    docs = commands.add_parser("docs", parents=[shared], help="write the catalogue of all rules as Markdown")
+    docs.add_argument("-o", "--output", type=Path, metavar="DIR", default=Path("docs/rules"))
+    covered = commands.add_parser(
+        "coverage", parents=[shared], help="warnings in logs that no message and no parser knows"
+    )
+    covered.add_argument(
+        "logs", nargs="+", metavar="LOG", help="files, folders, globs, archives; - is standard input"
+    )
+    covered.add_argument("--json", action="store_true")
+    covered.add_argument(
+        "--limit", type=int, default=50, metavar="N", help="show at most N shapes (default: 50)"
+    )
     new = commands.add_parser("new", parents=[shared], help="draft a rule from a log line")
     new.add_argument(
         "--from",
@@ -82,10 +96,7 @@ def _list(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
 def _show(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
     causes = pack_for(folders).causes
     if options.rule not in causes:
-        close = difflib.get_close_matches(options.rule, causes, n=3)
-        return _fail(
-            f"there is no rule {options.rule!r}" + (f"; did you mean {', '.join(close)}?" if close else "")
-        )
+        return _unknown(options.rule, causes)
     print(Path(causes[options.rule]["file"]).read_text("utf-8"), end="")
     return 0
 
@@ -117,10 +128,50 @@ def _test(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
 def _graph(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
     from diagnoser.rulebook.graph import as_dot, as_mermaid, rule_graph
 
-    graph = rule_graph(pack_for(folders), options.rule)
+    pack = pack_for(folders)
+    graph = rule_graph(pack, options.rule)
     if graph is None:
-        return _fail(f"there is no rule {options.rule!r}")
-    print(as_mermaid(graph) if options.format == "mermaid" else as_dot(graph))
+        return _unknown(options.rule, pack.causes)
+    if options.format == "html":
+        from diagnoser.report.rulegraph import page
+
+        return _write(options.output, page(pack, graph, options.rule))
+    return _write(
+        options.output, (as_mermaid(graph) if options.format == "mermaid" else as_dot(graph)) + "\n"
+    )
+
+
+def _docs(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
+    from diagnoser.cli.diagnose import write_whole
+    from diagnoser.report.catalogue import MARK, catalogue
+    from diagnoser.rulebook.load import load
+
+    target: Path = options.output
+    pages = catalogue(load(list(folders)), pack_for(folders))
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for old in sorted(target.glob("*.md")):
+            if old.name not in pages and old.read_text("utf-8", "replace").startswith(MARK):
+                old.unlink()
+        for name, text in pages.items():
+            write_whole(target / name, text)
+    except OSError as error:
+        return _fail(f"{target}: {error.strerror or error}")
+    print(f"{len(pages)} pages written; start with {target / 'index.md'}", file=sys.stderr)
+    return 0
+
+
+def _coverage(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
+    from diagnoser.agent.coverage import coverage
+    from diagnoser.agent.session import Options
+    from diagnoser.cli.coverage import as_json, as_text
+    from diagnoser.cli.progress import Bar
+
+    with Bar(sys.stderr) as bar:
+        found = coverage(options.logs, Options(rules=tuple(map(Path, options.rules))), bar.update)
+    if not found.sources:
+        return _fail("nothing could be read\n  " + "\n  ".join(found.unreadable or ["the input is empty"]))
+    print(as_json(found) if options.json else as_text(found, options.limit))
     return 0
 
 
@@ -157,6 +208,25 @@ def _eval(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
     return 0
 
 
+def _write(output: Path | None, text: str) -> int:
+    """To standard output, or to a file that is there whole or not at all."""
+    from diagnoser.cli.diagnose import write_whole
+
+    if output is None:
+        sys.stdout.write(text)
+        return 0
+    try:
+        write_whole(output, text)
+    except OSError as error:
+        return _fail(f"{output}: {error.strerror or error}")
+    return 0
+
+
+def _unknown(rule: str, causes: Iterable[str]) -> int:
+    close = difflib.get_close_matches(rule, causes, n=3)
+    return _fail(f"there is no rule {rule!r}" + (f"; did you mean {', '.join(close)}?" if close else ""))
+
+
 def _fail(sentence: str) -> int:
     print(f"diagnose rules: {sentence}", file=sys.stderr)
     return 2
@@ -170,4 +240,6 @@ _ACTIONS = {
     "graph": _graph,
     "eval": _eval,
     "new": _new,
+    "docs": _docs,
+    "coverage": _coverage,
 }

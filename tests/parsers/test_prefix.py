@@ -1,5 +1,5 @@
 """Every prefix shape that servers, libraries and log daemons print."""
-# ruff: noqa: E501 - log lines stand whole, as they are printed
+
 
 from datetime import UTC, datetime
 

@@ -1,5 +1,5 @@
 """Statistics lines of every engine: the numbers, what is kept out of them, and merging at any cut."""
-# ruff: noqa: E501 - log lines stand whole, as they are printed
+
 
 from collections.abc import Callable
 from pathlib import Path
