@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from diagnoser.facts.base import Fact
 from diagnoser.facts.factbase import Sighting
 from diagnoser.inference.case import Case
 from diagnoser.inference.evaluate import applies, evaluate
@@ -18,7 +19,7 @@ class Candidate(NamedTuple):
     """A rule held against a case.
 
     fired: its condition holds and nothing refutes it. Where it has not fired, ``missing`` says what would have
-    to be read to decide; a refuted rule is no candidate at all.
+    to be read to decide; a refuted rule is no candidate at all. facts: what its signs matched.
     """
 
     rule: str
@@ -27,6 +28,7 @@ class Candidate(NamedTuple):
     severity: str
     evidence: tuple[Sighting, ...]
     missing: tuple[str, ...]
+    facts: tuple[Fact, ...] = ()
 
 
 def candidates(pack: Pack, case: Case) -> list[Candidate]:
@@ -65,6 +67,7 @@ def judge(identifier: str, cause: Mapping[str, Any], case: Case) -> Candidate | 
         _severity(cause, case),
         _evidence(shown),
         missing,
+        tuple(fact for outcome in shown for fact in outcome.facts),
     )
 
 

@@ -11,11 +11,13 @@ from diagnoser.inference.diagnosis import (
     FactRead,
     Finding,
     GainText,
+    ServerState,
     UnknownLine,
 )
 from diagnoser.inference.documents import Named, name_documents
+from diagnoser.inference.echoes import echoes
 from diagnoser.inference.evaluate import evaluate
-from diagnoser.inference.fixes import fix_text
+from diagnoser.inference.fixes import fill, fix_text, read_values
 from diagnoser.inference.launches import Launch
 from diagnoser.inference.questions import questions
 from diagnoser.inference.reading import Reading
@@ -26,6 +28,8 @@ from diagnoser.version import __version__
 
 MAX_ODD = 5
 NO_KNOWN_CAUSE = "no known cause"
+
+_STATES: dict[bool | None, ServerState] = {True: "ready", False: "not ready", None: "not told"}
 
 
 class Judged(NamedTuple):
@@ -60,6 +64,8 @@ def judge_readings(
     found = candidates(pack, case)
     ranked = resolve((one for one in found if one.fired), pack.causes, started=started)
     findings = [_finding(item, pack, named, case) for item in ranked]
+    shown = {place.place for item in ranked for place in item.candidate.evidence}
+    findings += echoes(case, named, shown, findings[0].rule if findings else None)
     findings += [_engine_finding(text) for text in pack.problems]
     timeouts = [place for reading in readings for place in reading.timeouts]
     notes += [f"a pattern ran into its time limit at {place}" for place in timeouts]
@@ -67,6 +73,7 @@ def judge_readings(
     diagnosis = Diagnosis(
         version=__version__,
         headline=_headline(ranked, pack, known),
+        server=_STATES[started],
         findings=findings,
         unknown=_odd(readings, named),
         questions=questions(found, pack.causes),
@@ -144,18 +151,21 @@ def _started(chosen: Sequence[Launch | None]) -> bool | None:
 
 def _finding(item: Ranked, pack: Pack, named: Named, case: Case) -> Finding:
     candidate, cause = item.candidate, pack.causes[item.candidate.rule]
+    values = read_values(candidate.facts)
     return Finding(
         rule=candidate.rule,
-        title=cause["title"],
+        title=fill(cause["title"], values),
         kind=cause["kind"],
         role=item.role,
         effect=cause["effect"],
         severity=candidate.severity,
         confidence=round(candidate.confidence, 2),
-        summary=cause["why"] or cause["title"],
+        summary=fill(cause["why"] or cause["title"], values),
         evidence=[named.evidence(place) for place in candidate.evidence],
         fixes=[
-            fix_text(fix) for fix in cause["fixes"] if "when" not in fix or evaluate(fix["when"], case).yes
+            fix_text(fix, values)
+            for fix in cause["fixes"]
+            if "when" not in fix or evaluate(fix["when"], case).yes
         ],
         gain=GainText(**cause["gain"]) if cause.get("gain") else None,
         because_of=item.because_of,
@@ -179,7 +189,8 @@ def _engine_finding(text: str) -> Finding:
 
 def _headline(ranked: Sequence[Ranked], pack: Pack, known: bool) -> str:
     if known:
-        return str(pack.causes[ranked[0].candidate.rule]["title"])
+        first = ranked[0].candidate
+        return fill(str(pack.causes[first.rule]["title"]), read_values(first.facts))
     return NO_KNOWN_CAUSE
 
 

@@ -10,6 +10,7 @@ SCHEMA = "diagnoser/diagnosis/1"
 
 Role = Literal["root", "consequence", "bystander", "echo"]
 FindingKind = Literal["cause", "symptom", "bystander", "engine"]
+ServerState = Literal["ready", "not ready", "not told"]
 Severity = Literal["info", "low", "medium", "high", "critical"]
 
 SEVERITY_RANK: dict[str, int] = {"info": 0, "low": 1, "medium": 2, "high": 3, "critical": 4}
@@ -97,11 +98,12 @@ class FactRead(_Model):
 
 
 class Diagnosis(_Model):
-    """The whole answer. Findings are sorted by rank, roots first."""
+    """The whole answer. Findings are sorted by rank, roots first. server: whether it said that it serves."""
 
     schema_: str = Field(default=SCHEMA, alias="schema", serialization_alias="schema")
     version: str
     headline: str
+    server: ServerState = "not told"
     findings: list[Finding] = []
     unknown: list[UnknownLine] = []
     questions: list[Question] = []

@@ -44,12 +44,13 @@ def _leaf(sign: list[Any], case: Case) -> Outcome:
     form, name, constraints, times, *_ = sign
     matching, unsure = _matching(form, name, constraints, case)
     if matching:
+        found = Outcome(Truth.YES, _places(matching), (), tuple(fact for fact, _ in matching[:3]))
         if times is None:
-            return Outcome(Truth.YES, _places(matching))
+            return found
         operator, wanted = times
         total = _total(sign, matching, case)
         holds = total != wanted if operator == "ne" else _COMPARE[operator](total, wanted)
-        return Outcome(Truth.YES, _places(matching)) if holds else NO
+        return found if holds else NO
     if unsure:
         return unknown(*unsure)
     lack = case.not_shown("message" if form == "message" else name)
@@ -93,7 +94,7 @@ def _total(sign: list[Any], matching: Matches, case: Case) -> float:
     """How many sightings, or different values, in all or in the busiest stretch of so many minutes."""
     form, name, constraints, _, within_s, distinct = sign
     if distinct is not None:
-        return len({_values(fact).get(distinct) for fact, _ in matching} - {None})
+        return len({values_of(fact).get(distinct) for fact, _ in matching} - {None})
     if within_s is None:
         return sum(sightings.count for _, sightings in matching)
     minutes = max(1, round(within_s / 60))
@@ -115,7 +116,8 @@ def _places(matching: Matches) -> tuple[Sighting, ...]:
     return tuple(places[:6])
 
 
-def _values(fact: Fact) -> dict[str, Any]:
+def values_of(fact: Fact) -> dict[str, Any]:
+    """The fields of a fact; of a message its captures."""
     return dict(fact.fields) if isinstance(fact, Message) else dict(fact)
 
 

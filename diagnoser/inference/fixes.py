@@ -1,19 +1,47 @@
 """Fixes as commands to copy."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from diagnoser.facts.base import Fact
 from diagnoser.inference.diagnosis import FixText
+from diagnoser.inference.evaluate import values_of
 
 ACTIONS = ("set_flag", "unset_flag", "set_env", "unset_env", "install", "run", "do")
 
 
-def fix_text(fix: Mapping[str, Any]) -> FixText:
-    """One fix of a rule as it is shown."""
+_PLACEHOLDER = re.compile(r"<([a-z_][a-z0-9_]*)>")
+
+
+def fill(text: str, values: Mapping[str, Any]) -> str:
+    """``<name>`` becomes what was read under that name; a name that was not read stays for the reader to fill.
+
+    >>> fill("ldconfig -p | grep <library>; pip install <package>", {"library": "libnuma.so.1"})
+    'ldconfig -p | grep libnuma.so.1; pip install <package>'
+    """
+    return _PLACEHOLDER.sub(lambda found: str(values.get(found.group(1), found.group())), text)
+
+
+def read_values(facts: Iterable[Fact]) -> dict[str, Any]:
+    """What rules may fill in: the fields of the facts that their signs matched, the first of each name."""
+    values: dict[str, Any] = {}
+    for fact in facts:
+        for name, value in values_of(fact).items():
+            if isinstance(value, str | int | float) and not isinstance(value, bool):
+                values.setdefault(name, value)
+    return values
+
+
+NOTHING: Mapping[str, Any] = {}
+
+
+def fix_text(fix: Mapping[str, Any], values: Mapping[str, Any] = NOTHING) -> FixText:
+    """One fix of a rule as it is shown, with what was read filled in."""
     action = next(name for name in ACTIONS if name in fix)
     return FixText(
         action=action,
-        command=_command(action, str(fix[action]), fix.get("value")),
+        command=fill(_command(action, str(fix[action]), fix.get("value")), values),
         risk=fix["risk"],
         restart=fix.get("restart", action not in ("run", "do")),
         undo=fix.get("undo") or _undo(action, str(fix[action])),

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from diagnoser.facts.base import Fact
 from diagnoser.facts.factbase import Sighting
 
 
@@ -16,11 +17,12 @@ class Truth(Enum):
 
 
 class Outcome(NamedTuple):
-    """The truth of a sign, the places that show it, and for UNKNOWN what would have to be read."""
+    """The truth of a sign, the places and facts that show it, and for UNKNOWN what would have to be read."""
 
     truth: Truth
     sightings: tuple[Sighting, ...] = ()
     missing: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
 
     @property
     def yes(self) -> bool:
@@ -38,29 +40,34 @@ def unknown(*missing: str) -> Outcome:
 def conjunction(outcomes: Iterable[Outcome]) -> Outcome:
     """True when all are; false when one is false, whatever is unknown."""
     sightings: list[Sighting] = []
+    facts: list[Fact] = []
     missing: list[str] = []
     refuted = False
     for outcome in outcomes:
         refuted = refuted or outcome.truth is Truth.NO
         sightings.extend(outcome.sightings)
+        facts.extend(outcome.facts)
         missing.extend(outcome.missing)
     if refuted:
         return NO
-    return Outcome(Truth.UNKNOWN if missing else Truth.YES, tuple(sightings), tuple(dict.fromkeys(missing)))
+    truth = Truth.UNKNOWN if missing else Truth.YES
+    return Outcome(truth, tuple(sightings), tuple(dict.fromkeys(missing)), tuple(facts))
 
 
 def disjunction(outcomes: Iterable[Outcome]) -> Outcome:
     """True when one is; false when all are false."""
     sightings: list[Sighting] = []
+    facts: list[Fact] = []
     missing: list[str] = []
     found = False
     for outcome in outcomes:
         if outcome.yes:
             found = True
             sightings.extend(outcome.sightings)
+            facts.extend(outcome.facts)
         missing.extend(outcome.missing)
     if found:
-        return Outcome(Truth.YES, tuple(sightings))
+        return Outcome(Truth.YES, tuple(sightings), (), tuple(facts))
     return Outcome(Truth.UNKNOWN, (), tuple(dict.fromkeys(missing))) if missing else NO
 
 

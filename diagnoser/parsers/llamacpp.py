@@ -82,6 +82,7 @@ def _file_type(match: re.Match[str]) -> Iterator[Fact]:
 
 _STATEMENTS = (
     says("build: ", r"(?:^|\s)build: (\d{1,8}) \([0-9a-f]{4,40}\)", _build),
+    says("build: ", r"(?:^|\s)build: [0-9a-f]{7,12} \((\d{3,6})\)", _build),
     says("common_params_print_info: build ", r"print_info: build (\d{1,8}) \(", _build),
     says("compute capability ", r"Device \d{1,3}: (.{1,100}?), compute capability (\d{1,2}\.\d)", _device),
     says("layers to GPU", r"offloaded (\d{1,5})/(\d{1,5}) layers to GPU", _offloaded),

@@ -24,6 +24,7 @@ MODULES = (
     "vllm",
     "llamacpp",
     "other_engines",
+    "bench_text",
 )
 
 

@@ -53,6 +53,13 @@ def layout(diagnosis: Diagnosis, *, quiet: bool = False) -> Iterator[Line]:
         yield BLANK
         for finding in bystanders:
             yield from _row("not it", [Piece(finding.title), Piece(f" ({finding.rule})", "dim")])
+    followed = [f for f in diagnosis.findings if f.role == "echo"]
+    if followed:
+        places = ", ".join(f"{place.document}:{place.line}" for f in followed for place in f.evidence[:1])
+        yield from _row(
+            "echoes",
+            [Piece(f"{len(followed)} exceptions follow the first failure"), Piece(f" ({places})", "dim")],
+        )
     broken = [f for f in diagnosis.findings if f.kind == "engine"]
     for finding in broken:
         yield from _row("rule", [Piece(finding.summary, "warning")])
@@ -110,6 +117,16 @@ def _understood(diagnosis: Diagnosis) -> Iterator[Line]:
     kinds = sorted({document.kind for document in diagnosis.coverage})
     if kinds:
         yield from _row("read", [Piece(", ".join(kinds))])
+    state = _STATES[diagnosis.server]
+    if state:
+        yield from _row("state", [Piece(state)])
+
+
+_STATES = {
+    "ready": "the server came up and serves; no rule objects to what was read",
+    "not ready": "the server did not say that it is ready",
+    "not told": "",
+}
 
 
 def _unknown(diagnosis: Diagnosis) -> Iterator[Line]:

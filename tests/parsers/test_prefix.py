@@ -1,6 +1,5 @@
 """Every prefix shape that servers, libraries and log daemons print."""
 
-
 from datetime import UTC, datetime
 
 import pytest

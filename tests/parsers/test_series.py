@@ -1,6 +1,5 @@
 """Statistics lines of every engine: the numbers, what is kept out of them, and merging at any cut."""
 
-
 from collections.abc import Callable
 from pathlib import Path
 
