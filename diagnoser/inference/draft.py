@@ -1,74 +1,134 @@
 """A first rule file from a pasted log line."""
 
-import re
+from collections.abc import Container
 
+import yaml
+
+from diagnoser.inference.catalog import Catalog, build
+from diagnoser.inference.generalise import WordingError, wording, words
+from diagnoser.inference.reading import Reader
+from diagnoser.inference.ruletest import judge_test
+from diagnoser.inference.unwrapping import unwrapped
 from diagnoser.parsers.prefix import read_prefix
 from diagnoser.rulebook import template
-from diagnoser.rulebook.compile import CAPTURE_TYPES
+from diagnoser.rulebook.compile import CAPTURE_TYPES, compile_pack
+from diagnoser.rulebook.load import Loaded
+from diagnoser.rulebook.models import Cause
+from diagnoser.rulebook.words import ENGINES
+from diagnoser.sources import Source, printable
+from diagnoser.sources.redaction import redact
 
-_VARIABLE = re.compile(
-    r"(?P<version>\d+(?:\.\d+){2,})|(?P<number>\d+\.\d+)|(?P<path>(?:/[\w.@+-]+){2,})|(?P<int>\b\d+\b)"
-)
-_TYPES = {"version": ":name", "number": ":float", "path": ":word", "int": ":int"}
+MAX_LINE = 600
+"""Letters of the line that the draft keeps as its example."""
+
+_MAX_ID_WORDS = 5
+_MAX_ID = 60
 
 
 class DraftError(ValueError):
     """A line no rule can be made of, with the reason."""
 
 
-def draft(line: str, identifier: str | None = None) -> str:
-    """YAML text: message, cause, a hit and a near-miss. Raises `DraftError`."""
-    stripped = line.strip("\r\n")
-    prefix = read_prefix(stripped)
-    text = prefix.message.strip() or stripped.strip()
-    if not text:
+def draft(line: str, identifier: str | None = None, taken: Container[str] = ()) -> str:
+    """YAML text with message, cause, a hit and a near-miss; it loads, and its tests pass. Raises `DraftError`.
+
+    Colours, container prefixes and secrets are taken out of the line first. taken: ids that are in use.
+    """
+    hit = bare(line)
+    prefix = read_prefix(hit)
+    said = prefix.message.strip()
+    if not said:
         raise DraftError("the line is empty")
-    wording = _wording(text)
     try:
-        template.literal(template.parse(wording, CAPTURE_TYPES))
-    except template.TemplateError as error:
+        written = wording(said)
+    except WordingError as error:
         raise DraftError(f"no message can be made of this line: {error}") from error
-    rule = identifier or _identifier(text)
-    engine = prefix.engine if prefix.engine in ("sglang", "vllm") else None
-    quoted = text.replace("'", "''")
-    return _DRAFT.format(
+    rule = identifier or _identifier(written, taken)
+    engine = prefix.engine if prefix.engine in ENGINES and prefix.engine != "triton" else None
+    text = _DRAFT.format(
         rule=rule,
-        title=text[:70].replace("'", "''"),
-        applies=f'  {engine}: "*"' if engine else "  {}",
-        message=f"{engine + '.' if engine else ''}{rule}",
-        wording=wording.replace("'", "''"),
-        hit=stripped,
-        miss=quoted.replace("''", "'")[: max(8, len(text) // 3)],
-    ).replace("applies:\n  {}", "applies: {}")
+        title=_quoted(said[:70].strip()),
+        applies=f'\n  {engine}: "*"' if engine else " {}",
+        message=f"{engine.replace('.', '')}.{rule}" if engine else rule,
+        level=f"\n    level: {prefix.level.lower()}" if prefix.level else "",
+        wording=_quoted(written),
+        hit=hit,
+        miss=_near_miss(said, written),
+    )
+    _try(text)
+    return text
 
 
-def _wording(text: str) -> str:
-    escaped = text.replace("<", "\\<")
-    count = 0
-
-    def capture(found: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
-        kind = found.lastgroup or "int"
-        return f"<{kind}{count}{_TYPES[kind]}>"
-
-    return _VARIABLE.sub(capture, escaped)
+def bare(line: str) -> str:
+    """One line as the parsers see it: no colours, no container prefix, secrets masked, of bounded length."""
+    data = " ".join(line.splitlines()).encode("utf-8", "replace")
+    text = b"".join(chunk.data for chunk in unwrapped(Source.from_bytes("line", data).chunks()))
+    masked = bytearray(text)
+    redact(masked)
+    return printable(masked.decode("utf-8", "replace")).strip("\n")[:MAX_LINE].rstrip()
 
 
-def _identifier(text: str) -> str:
-    words = re.findall(r"[a-z]{3,}", text.lower())
-    return "-".join(words[:5]) or "new-rule"
+def said_by(line: str, catalog: Catalog) -> list[str]:
+    """The ids of the messages that say this line already."""
+    reader = Reader(catalog, "line")
+    reader.feed(bare(line).encode() + b"\n", 1, last=True)
+    return sorted(
+        family.removeprefix("message:")
+        for launch in reader.reading.launches.settled()
+        for family in launch.facts.families
+        if family.startswith("message:")
+    )
+
+
+def _identifier(written: str, taken: Container[str]) -> str:
+    chosen = list(words(written))[:_MAX_ID_WORDS]
+    while len("-".join(chosen)) > _MAX_ID:
+        chosen.pop()
+    name = "-".join(chosen) or "new-rule"
+    number = 1
+    while (name if number == 1 else f"{name}-{number}") in taken:
+        number += 1
+    return name if number == 1 else f"{name}-{number}"
+
+
+def _near_miss(said: str, written: str) -> str:
+    """The line cut in the middle of the text by which it is found."""
+    literal = template.literal(template.parse(written, CAPTURE_TYPES))
+    return said[: said.index(literal) + len(literal) // 2].strip() or literal[: len(literal) // 2]
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _try(text: str) -> None:
+    """Raises `DraftError` where the draft would not load or its own tests would fail."""
+    try:
+        cause = Cause.model_validate(yaml.safe_load(text))
+    except ValueError as error:
+        problem = getattr(error, "errors", list)()
+        what = f"{problem[0]['loc'][0]}: {problem[0]['msg']}" if problem else str(error)
+        raise DraftError(f"no rule can be made of this: {what}") from error
+    messages = [(message, "draft") for message in cause.messages]
+    pack, _ = compile_pack(Loaded(messages, [(cause, "draft")], []), {})
+    catalog = build(pack, naive=True)
+    for test in cause.tests:
+        judged, _ = judge_test(test, catalog)
+        if test.fires != any(finding.rule == cause.id for finding in judged.diagnosis.findings):
+            raise DraftError(
+                "the line is read as part of a table or another document, so no message can say it; "
+                "write a rule about the facts of that document (`diagnose rules docs` lists them)"
+            )
 
 
 _DRAFT = """\
 id: {rule}
-title: '{title}'
+title: {title}
 kind: cause                # cause, symptom or bystander
 status: experimental       # stable once its tests and references are complete
 effect: none               # what it does: startup_failure, decode_slower, ...
 severity: info
-applies:
-{applies}
+applies:{applies}
 when:
   all:
     - {{message: {message}}}
@@ -77,9 +137,9 @@ why: ''                    # the mechanism in one or two sentences
 fixes: []                  # - {{set_flag: --x, value: y, risk: low}}
 references: []             # a file and version, an issue, a capture
 messages:
-  - id: {message}
+  - id: {message}{level}
     wordings:
-      - text: '{wording}'
+      - text: {wording}
 tests:
   - name: the pasted line
     log: |

@@ -15,7 +15,7 @@ LONG_LINE = 400
 
 _HEAD = 60
 _BEFORE = 20
-_AROUND = 200
+_AROUND = 100
 
 
 class ChunkLines(Sequence[str]):

@@ -10,6 +10,9 @@ from diagnoser.inference.diagnosis import Diagnosis, Finding
 LABEL = 9
 MAX_EVIDENCE = 4
 
+FIRM = 0.9
+"""From this probability on the leading cause needs no further question."""
+
 
 class Piece(NamedTuple):
     """A stretch of text with a style name of `report.terminal.STYLES`."""
@@ -141,10 +144,15 @@ def _unknown(diagnosis: Diagnosis) -> Iterator[Line]:
 
 
 def _questions(diagnosis: Diagnosis) -> Iterator[Line]:
-    if not diagnosis.questions:
+    """The best question, unless the answer stands firm without it."""
+    causes = diagnosis.causes
+    firm = bool(causes) and causes[0].confidence >= FIRM and not causes[0].unchecked
+    shown = {finding.rule for finding in causes}
+    asked = [question for question in diagnosis.questions if not firm or shown & set(question.decides)]
+    if not asked:
         return
     yield BLANK
-    best = diagnosis.questions[0]
+    best = asked[0]
     yield from _row("ask", [Piece(best.question), Piece(f" (decides: {', '.join(best.decides[:4])})", "dim")])
     yield from _row("", [Piece(best.command, "command")])
 

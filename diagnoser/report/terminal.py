@@ -55,6 +55,10 @@ def _print(console: Console, line: Line) -> None:
     if not rest:
         console.print(Padding(body, (0, 0, 0, line.hang)))
         return
+    if any(piece.style == "command" for piece in rest):
+        # Left to the terminal to wrap, so that it can be copied as one line.
+        console.print(Text.assemble(Text(label.text, label.style), body), soft_wrap=True)
+        return
     width = max(20, console.width - line.hang)
     for number, part in enumerate(body.wrap(console, width)):
         head = Text(label.text, label.style) if number == 0 else Text(" " * line.hang)
