@@ -14,7 +14,10 @@ BINS = 10
 
 
 class LabelledCase(NamedTuple):
-    """One line of a cases file. kind is "incident", "healthy" or "unknown"; causes: any of them is right."""
+    """One line of a cases file. kind is "incident", "healthy" or "unknown"; causes: any of them is right.
+
+    group: the source thread; cases of one thread are never used to judge each other.
+    """
 
     id: str
     kind: str
@@ -22,6 +25,7 @@ class LabelledCase(NamedTuple):
     causes: tuple[str, ...]
     decidable: bool
     category: str
+    group: str
 
 
 class Judgement(NamedTuple):
@@ -128,6 +132,7 @@ def load_cases(files: Iterable[Path]) -> list[LabelledCase]:
                         tuple(given["causes"]),
                         given.get("decidable_from_input", "yes") != "needs_baseline_or_version_knowledge",
                         given.get("category", ""),
+                        str(given.get("group") or given.get("source_url") or given["id"]),
                     )
                 )
             except (ValueError, KeyError, TypeError) as error:

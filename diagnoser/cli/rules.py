@@ -9,6 +9,9 @@ from pathlib import Path
 
 from diagnoser.rulebook.book import default_folders, pack_for
 
+MAX_LINE = 1 << 20
+"""Letters of a line that are read from standard input."""
+
 
 def parser() -> argparse.ArgumentParser:
     """Sub-commands and options."""
@@ -50,6 +53,12 @@ def parser() -> argparse.ArgumentParser:
     covered.add_argument("--json", action="store_true")
     covered.add_argument(
         "--limit", type=int, default=50, metavar="N", help="show at most N shapes (default: 50)"
+    )
+    fit = commands.add_parser(
+        "calibrate", parents=[shared], help="fit the numbers behind strong, medium and weak"
+    )
+    fit.add_argument(
+        "cases", nargs="+", type=Path, metavar="CASES", help="JSON lines; inputs/ lies beside them"
     )
     new = commands.add_parser("new", parents=[shared], help="draft a rule from a log line")
     new.add_argument(
@@ -176,22 +185,32 @@ def _coverage(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
 
 
 def _new(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
-    from diagnoser.cli.diagnose import write_whole
-    from diagnoser.inference.draft import DraftError, draft
+    from diagnoser.inference.catalog import catalog_for
+    from diagnoser.inference.draft import DraftError, draft, said_by
 
-    line = sys.stdin.readline() if options.line == "-" else options.line
+    line = _first_line() if options.line == "-" else options.line
+    catalog = catalog_for(tuple(map(str, folders)))
+    taken = {*catalog.pack.causes, *(message.id for message in catalog.pack.messages)}
     try:
-        text = draft(line, options.id)
+        text = draft(line, options.id, taken)
     except DraftError as error:
         return _fail(str(error))
+    known = said_by(line, catalog)
+    if known:
+        print(f"note: {', '.join(known)} says this line already; a rule can name it", file=sys.stderr)
     if options.output is None:
-        print(text, end="")
-        return 0
+        return _write(None, text)
     if options.output.exists():
         return _fail(f"{options.output} exists already")
-    write_whole(options.output, text)
-    print(f"{options.output} written; complete it, then run `diagnose rules test`", file=sys.stderr)
-    return 0
+    code = _write(options.output, text)
+    if code == 0:
+        print(f"{options.output} written; complete it, then run `diagnose rules test`", file=sys.stderr)
+    return code
+
+
+def _first_line() -> str:
+    """The first line of standard input that is not blank."""
+    return next((line for line in iter(lambda: sys.stdin.readline(MAX_LINE), "") if line.strip()), "")
 
 
 def _eval(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
@@ -227,6 +246,25 @@ def _unknown(rule: str, causes: Iterable[str]) -> int:
     return _fail(f"there is no rule {rule!r}" + (f"; did you mean {', '.join(close)}?" if close else ""))
 
 
+def _calibrate(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
+    from diagnoser.agent.calibration import calibrate, collect
+    from diagnoser.agent.evaluation import load_cases
+    from diagnoser.agent.session import Options
+
+    try:
+        cases = load_cases(options.cases)
+    except (OSError, ValueError) as error:
+        return _fail(str(error))
+    fit = calibrate(collect(cases, Options(rules=tuple(map(Path, options.rules)))))
+    print(f"# {fit.samples} first roots; cross-validated over threads, before and after:")
+    print(
+        f"# calibration error {fit.error_before:.3f} {fit.error_after:.3f}; log loss {fit.loss_before:.3f} {fit.loss_after:.3f}"
+    )
+    for term, weight in fit.weights.items():
+        print(f'    "{term}": {weight:.2f},')
+    return 0
+
+
 def _fail(sentence: str) -> int:
     print(f"diagnose rules: {sentence}", file=sys.stderr)
     return 2
@@ -239,6 +277,7 @@ _ACTIONS = {
     "test": _test,
     "graph": _graph,
     "eval": _eval,
+    "calibrate": _calibrate,
     "new": _new,
     "docs": _docs,
     "coverage": _coverage,

@@ -8,7 +8,7 @@ from diagnoser.facts.factbase import Sighting
 from diagnoser.inference.case import Case
 from diagnoser.inference.evaluate import applies, evaluate
 from diagnoser.inference.truth import Outcome, Truth
-from diagnoser.inference.weights import WEIGHTS, probability
+from diagnoser.inference.weights import log_odds, probability
 from diagnoser.parsers.prefix import read_prefix
 from diagnoser.rulebook.pack import Pack
 
@@ -20,6 +20,7 @@ class Candidate(NamedTuple):
 
     fired: its condition holds and nothing refutes it. Where it has not fired, ``missing`` says what would have
     to be read to decide; a refuted rule is no candidate at all. facts: what its signs matched.
+    terms: what its confidence is made of.
     """
 
     rule: str
@@ -29,6 +30,7 @@ class Candidate(NamedTuple):
     evidence: tuple[Sighting, ...]
     missing: tuple[str, ...]
     facts: tuple[Fact, ...] = ()
+    terms: tuple[tuple[str, int], ...] = ()
 
 
 def candidates(pack: Pack, case: Case) -> list[Candidate]:
@@ -59,30 +61,35 @@ def judge(identifier: str, cause: Mapping[str, Any], case: Case) -> Candidate | 
     if not shown:
         return None
     fired = all(outcome.yes for outcome in every) and (not some or any(outcome.yes for outcome in some))
+    terms = _terms(cause, case, limits, some, nothing)
     missing = _missing([limits, *nothing, *([] if fired else every + some)])
     return Candidate(
         identifier,
         fired,
-        round(_confidence(cause, case, limits, some, nothing), 4),
+        round(probability(log_odds(terms)), 4),
         _severity(cause, case),
         _evidence(shown),
         missing,
         tuple(fact for outcome in shown for fact in outcome.facts),
+        tuple(terms.items()),
     )
 
 
-def _confidence(
+def _terms(
     cause: Mapping[str, Any], case: Case, limits: Outcome, some: list[Outcome], nothing: list[Outcome]
-) -> float:
-    log_odds: float = getattr(WEIGHTS, cause["strength"])
-    log_odds += WEIGHTS.applies_unknown * min(2, len(limits.missing))
-    log_odds += WEIGHTS.none_unknown * any(outcome.truth is Truth.UNKNOWN for outcome in nothing)
-    log_odds += WEIGHTS.more_signs * min(2, max(0, sum(outcome.yes for outcome in some) - 1))
-    for sign in cause["supports"]:
-        outcome = evaluate(sign, case)
-        log_odds += WEIGHTS.supported * outcome.yes + WEIGHTS.not_supported * (outcome.truth is Truth.NO)
-    log_odds += WEIGHTS.weakened * sum(evaluate(sign, case).yes for sign in cause["weakens"])
-    return probability(log_odds)
+) -> dict[str, int]:
+    """What speaks for and against, as counts of the terms of `weights.WEIGHTS`."""
+    supports = [evaluate(sign, case) for sign in cause["supports"]]
+    terms = {
+        cause["strength"]: 1,
+        "applies_unknown": min(2, len(limits.missing)),
+        "none_unknown": int(any(outcome.truth is Truth.UNKNOWN for outcome in nothing)),
+        "more_signs": min(2, max(0, sum(outcome.yes for outcome in some) - 1)),
+        "supported": sum(outcome.yes for outcome in supports),
+        "not_supported": sum(outcome.truth is Truth.NO for outcome in supports),
+        "weakened": sum(evaluate(sign, case).yes for sign in cause["weakens"]),
+    }
+    return {term: count for term, count in terms.items() if count}
 
 
 def _severity(cause: Mapping[str, Any], case: Case) -> str:

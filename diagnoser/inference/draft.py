@@ -1,8 +1,11 @@
 """A first rule file from a pasted log line."""
 
+import re
+from bisect import bisect_left
 from collections.abc import Container
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
 from diagnoser.inference.catalog import Catalog, build
 from diagnoser.inference.generalise import WordingError, wording, words
@@ -13,7 +16,7 @@ from diagnoser.parsers.prefix import read_prefix
 from diagnoser.rulebook import template
 from diagnoser.rulebook.compile import CAPTURE_TYPES, compile_pack
 from diagnoser.rulebook.load import Loaded
-from diagnoser.rulebook.models import Cause
+from diagnoser.rulebook.models import Cause, Identifier
 from diagnoser.rulebook.words import ENGINES
 from diagnoser.sources import Source, printable
 from diagnoser.sources.redaction import redact
@@ -21,6 +24,7 @@ from diagnoser.sources.redaction import redact
 MAX_LINE = 600
 """Letters of the line that the draft keeps as its example."""
 
+_NOT_YAML = re.compile("[^\t -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MAX_ID_WORDS = 5
 _MAX_ID = 60
 
@@ -39,11 +43,12 @@ def draft(line: str, identifier: str | None = None, taken: Container[str] = ()) 
     said = prefix.message.strip()
     if not said:
         raise DraftError("the line is empty")
+    said = _printed(said, hit)
     try:
-        written = wording(said)
+        written = wording(said, hit)
     except WordingError as error:
         raise DraftError(f"no message can be made of this line: {error}") from error
-    rule = identifier or _identifier(written, taken)
+    rule = _valid(identifier) if identifier else _identifier(written, taken)
     engine = prefix.engine if prefix.engine in ENGINES and prefix.engine != "triton" else None
     text = _DRAFT.format(
         rule=rule,
@@ -65,7 +70,8 @@ def bare(line: str) -> str:
     text = b"".join(chunk.data for chunk in unwrapped(Source.from_bytes("line", data).chunks()))
     masked = bytearray(text)
     redact(masked)
-    return printable(masked.decode("utf-8", "replace")).strip("\n")[:MAX_LINE].rstrip()
+    shown = printable(masked.decode("utf-8", "replace")).strip("\n")[:MAX_LINE].rstrip()
+    return _NOT_YAML.sub("\ufffd", shown)
 
 
 def said_by(line: str, catalog: Catalog) -> list[str]:
@@ -78,6 +84,21 @@ def said_by(line: str, catalog: Catalog) -> list[str]:
         for family in launch.facts.families
         if family.startswith("message:")
     )
+
+
+def _printed(said: str, hit: str) -> str:
+    """As much of the message as stands in the line as it is: JSON and logfmt have escapes and quotes."""
+    length = bisect_left(range(len(said)), True, key=lambda at: said[: at + 1] not in hit)
+    return said[:length] if 2 * length >= len(said) else hit.strip()
+
+
+def _valid(identifier: str) -> str:
+    try:
+        return str(TypeAdapter(Identifier).validate_python(identifier))
+    except ValidationError as error:
+        raise DraftError(
+            f"{identifier!r} is no id: small letters, digits and dots, joined by hyphens"
+        ) from error
 
 
 def _identifier(written: str, taken: Container[str]) -> str:
@@ -102,13 +123,8 @@ def _quoted(text: str) -> str:
 
 
 def _try(text: str) -> None:
-    """Raises `DraftError` where the draft would not load or its own tests would fail."""
-    try:
-        cause = Cause.model_validate(yaml.safe_load(text))
-    except ValueError as error:
-        problem = getattr(error, "errors", list)()
-        what = f"{problem[0]['loc'][0]}: {problem[0]['msg']}" if problem else str(error)
-        raise DraftError(f"no rule can be made of this: {what}") from error
+    """Raises `DraftError` where the draft's own tests would fail."""
+    cause = Cause.model_validate(yaml.safe_load(text))
     messages = [(message, "draft") for message in cause.messages]
     pack, _ = compile_pack(Loaded(messages, [(cause, "draft")], []), {})
     catalog = build(pack, naive=True)

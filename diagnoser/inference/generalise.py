@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from unicodedata import combining, normalize
 
 from diagnoser.rulebook import template
 from diagnoser.rulebook.compile import CAPTURE_TYPES
@@ -11,6 +12,9 @@ MAX_WORDING = 240
 """Letters of a line that its wording takes; a wording need not reach to the line's end."""
 
 MAX_CAPTURES = 12
+
+MIN_ALPHABETIC = 4
+"""Letters that the fixed text must have besides digits and signs."""
 
 _VARIABLE = re.compile(
     r"(?P<secret>\*{4,})"
@@ -29,37 +33,38 @@ class WordingError(ValueError):
     """A line without enough fixed text."""
 
 
-def wording(text: str) -> str:
-    """The wording of a line without its prefix; it matches that line. Raises `WordingError`.
+def wording(text: str, line: str | None = None) -> str:
+    """The wording of a text in ``line`` (None: the text is the line); it matches. Raises `WordingError`.
 
     >>> wording("out of memory on GPU 3: 1,024 MiB asked, 0.5 GiB free")
     'out of memory on GPU <int1:int>: <int2:int> MiB asked, <number3:float> GiB free'
     """
+    line = text if line is None else line
     head = _head(text)
-    fixed = _literal(head)
-    if not _says(fixed, text):
+    found = list(_VARIABLE.finditer(head))
+    if not _says(_literal(head), line) or sum(map(str.isalpha, _VARIABLE.sub("", head))) < MIN_ALPHABETIC:
         raise WordingError(
             f"it has no fixed text of at least {template.MIN_LITERAL_LETTERS} letters or digits to find it by"
         )
-    found = list(_VARIABLE.finditer(head))
     chosen: list[re.Match[str]] = []
     for variable in found[:MAX_CAPTURES]:
-        if _says(_write(head, [*chosen, variable]), text):
+        if _says(_write(head, [*chosen, variable]), line):
             chosen.append(variable)
     if len(found) > MAX_CAPTURES:
         shorter = head[: found[MAX_CAPTURES].start()]
-        if _says(_write(shorter, chosen), text):
+        if _says(_write(shorter, chosen), line):
             head = shorter
     written = _write(head, chosen)
     bare = _from_first_words(written)
-    return bare if _says(bare, text) else written
+    return bare if _says(bare, line) else written
 
 
 def words(wording: str) -> Iterator[str]:
-    """The words of a wording's fixed text."""
+    """The words of a wording's fixed text, in letters that an id may have."""
     for piece in template.parse(wording, CAPTURE_TYPES):
         if isinstance(piece, str):
-            yield from re.findall(r"[a-z]{3,}", piece.lower())
+            plain = "".join(part for part in normalize("NFKD", piece) if not combining(part))
+            yield from re.findall(r"[a-z]{3,}", plain.lower())
 
 
 def _head(text: str) -> str:
@@ -87,7 +92,7 @@ def _literal(text: str) -> str:
 def _from_first_words(written: str) -> str:
     """Without what stands before the first fixed text that has letters: line numbers, paths, brackets."""
     capture = re.match(r"(?:[^A-Za-z<\\]{0,20}<\w{1,20}(?::\w{1,10})?>){1,4}(?=[^<]*[A-Za-z])", written)
-    return written[capture.end() :].lstrip() if capture else written
+    return written[capture.end() :].lstrip(" :,;") if capture else written
 
 
 def _says(written: str, text: str) -> bool:

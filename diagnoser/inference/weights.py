@@ -1,26 +1,33 @@
-"""The numbers behind the words strong, medium and weak. Log-odds; fitted, never set by rule authors."""
+"""The numbers behind the words strong, medium and weak: log-odds, fitted on labelled cases, never set by authors.
+
+`diagnose rules calibrate` fits the table again (logistic regression with a pull towards these values, judged by
+cross-validation over source threads); its output replaces `WEIGHTS`.
+"""
 
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+
+WEIGHTS: dict[str, float] = {
+    "strong": 3.2,
+    "medium": 1.5,
+    "weak": 0.0,
+    "supported": 0.9,
+    "not_supported": -0.2,
+    "weakened": -1.6,
+    "applies_unknown": -0.5,
+    "none_unknown": -0.2,
+    "more_signs": 0.3,
+}
+"""Term -> log-odds. A finding starts at the term of its strength; each further term counts as often as it holds:
+a supporting sign found or looked for in vain, a weakening sign found, a limit or a refuting sign that could not be
+checked (at most two limits, one refuting sign), further signs of an ``any`` beyond the first (at most two)."""
 
 
-class Weights(NamedTuple):
-    """Log-odds of a found cause by the strength of its rule, and what moves them."""
-
-    strong: float = 3.2
-    medium: float = 1.5
-    weak: float = 0.0
-    supported: float = 0.9
-    not_supported: float = -0.2
-    weakened: float = -1.6
-    applies_unknown: float = -0.5
-    none_unknown: float = -0.2
-    more_signs: float = 0.3
+def log_odds(terms: Mapping[str, int], weights: Mapping[str, float] = WEIGHTS) -> float:
+    """The sum of the terms."""
+    return sum(weights[term] * count for term, count in terms.items())
 
 
-WEIGHTS = Weights()
-
-
-def probability(log_odds: float) -> float:
+def probability(odds: float) -> float:
     """Log-odds to probability, kept away from certainty."""
-    return min(0.99, max(0.01, 1 / (1 + math.exp(-log_odds))))
+    return min(0.99, max(0.01, 1 / (1 + math.exp(-odds))))

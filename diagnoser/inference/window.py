@@ -11,6 +11,10 @@ from diagnoser.parsers.prefix import read_prefix
 from diagnoser.sources import Chunk
 
 
+ABSOLUTE_FROM = 1e8
+"""Smaller stamps count from a start (the kernel's uptime) and tell no time of day."""
+
+
 class Window(NamedTuple):
     """since and until: seconds since the epoch, both inclusive. tail: how many of the last lines.
 
@@ -35,7 +39,7 @@ class Window(NamedTuple):
             kept = []
             for line in chunk.data.split(b"\n"):
                 at = read_prefix(line[:200].decode("utf-8", "replace"), year).at
-                if at is not None:
+                if at is not None and at >= ABSOLUTE_FROM:
                     inside = self.holds(at)
                 kept.append(line if inside else b"")
             yield chunk._replace(data=b"\n".join(kept))

@@ -2,8 +2,8 @@
 
 import re
 
-_SPECIAL = re.compile(r"([\\`*\[\]|~]|(?<!\w)_|_(?!\w))")
-_AT_START = re.compile(r"^([#+\-=:]|\d{1,9}(?=[.)]))")
+_SPECIAL = re.compile(r"([\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_]))")
+_AT_START = re.compile(r"^(\d{0,9})([#+\-=:.)])")
 _RUNS = re.compile(r"`+")
 _LINKS = re.compile(r"(https?://[^\s<>()]{1,2000}|\b[\w.-]{1,60}/[\w.-]{1,100}#\d{1,9}\b)")
 
@@ -12,7 +12,7 @@ def plain(text: str) -> str:
     """Prose on one line, in which nothing becomes markup."""
     line = " ".join(text.split())
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _AT_START.sub(r"\\\1", _SPECIAL.sub(r"\\\1", line))
+    return _AT_START.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", line))
 
 
 def code(text: str) -> str:

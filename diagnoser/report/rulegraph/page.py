@@ -41,7 +41,7 @@ def _head(heading: str, rules: int) -> Iterator[str]:
 
 
 def _one(pack: Pack, graph: "Graph", around: str) -> Iterator[str]:
-    yield drawing(graph, _shapes(graph, _rules(graph)), f"{around} and the rules it touches")
+    yield drawing(graph, _shapes(graph), f"{around} and the rules it touches")
     order = sorted(_rules(graph), key=lambda name: (name != around, name))
     yield from _listed(order, pack, graph)
     yield from _effects(graph)
@@ -80,7 +80,7 @@ def _overview(packs: Mapping[str, list[str]], pack: Pack, graph: "Graph") -> tup
             target = EFFECT + effect
             if target in graph:
                 small.add_edge(f"pack:{name}", target, weight=round(0.5 + count**0.5 / 2, 1))
-                shapes[target] = _shape(target, graph, True)
+                shapes[target] = _shape(target, graph)
     return small, shapes
 
 
@@ -94,7 +94,7 @@ def _between(name: str, rules: list[str], graph: "Graph") -> Iterator[str]:
     ]
     if edges:
         part = graph.edge_subgraph(edges)
-        yield drawing(part, _shapes(part, _rules(graph)), f"Rules of {name} that name others")
+        yield drawing(part, _shapes(part), f"Rules of {name} that name others")
 
 
 def _effects(graph: "Graph") -> Iterator[str]:
@@ -150,7 +150,7 @@ def _related(name: str, relation: str, graph: "Graph", edges: Iterable[tuple[str
 
 
 def _links(names: Iterable[str], graph: "Graph") -> str:
-    """Links in the order of their names; an effect leads to its list, where the page has one."""
+    """Links in the order of their names."""
     return ", ".join(
         f'<a href="#{_anchor(name)}">{escape(_label(name, graph))}</a>' for name in sorted(names)
     )
@@ -160,15 +160,13 @@ def _rules(graph: "Graph") -> set[str]:
     return {name for name in graph if not name.startswith(EFFECT)}
 
 
-def _shapes(graph: "Graph", linked: set[str]) -> dict[str, Shape]:
-    return {name: _shape(name, graph, name in linked) for name in graph}
+def _shapes(graph: "Graph") -> dict[str, Shape]:
+    return {name: _shape(name, graph) for name in graph}
 
 
-def _shape(name: str, graph: "Graph", linked: bool) -> Shape:
+def _shape(name: str, graph: "Graph") -> Shape:
     node = node_of(graph, name)
-    return Shape(
-        _label(name, graph), f"{node.kind}: {node.title}", f"#{_anchor(name)}" if linked else "#", node.kind
-    )
+    return Shape(_label(name, graph), f"{node.kind}: {node.title}", f"#{_anchor(name)}", node.kind)
 
 
 def _label(name: str, graph: "Graph") -> str:
