@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from diagnoser.agent.session import DEFAULTS, Options, run
+from diagnoser.inference.diagnose import NO_KNOWN_CAUSE
 from diagnoser.inference.diagnosis import Diagnosis
 
 Z95 = 1.959963984540054
@@ -29,10 +30,11 @@ class LabelledCase(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What the product said: its causes above info, best first, with their confidence."""
+    """What the product said: its roots above info, best first, with their confidence; known: it named a cause."""
 
     case: LabelledCase
     causes: tuple[tuple[str, float], ...]
+    known: bool
 
     @property
     def rank(self) -> int | None:
@@ -85,9 +87,9 @@ class Report(NamedTuple):
         return Share(sum(one.rank is not None and one.rank <= rank for one in judgements), len(judgements))
 
     def quiet(self, kind: str) -> Share:
-        """Cases of a kind on which no cause above info was named."""
+        """Cases of a kind on which nothing above info was said; of unknown ones, on which no cause was named."""
         chosen = self.of(kind)
-        return Share(sum(not one.causes for one in chosen), len(chosen))
+        return Share(sum(not (one.known if kind == "unknown" else one.causes) for one in chosen), len(chosen))
 
     def reciprocal_rank(self, judgements: Sequence[Judgement]) -> float:
         if not judgements:
@@ -145,8 +147,11 @@ def evaluate_cases(cases: Iterable[LabelledCase], options: Options = DEFAULTS) -
     judgements = []
     for case in cases:
         judged = run([case.input], options)
-        causes = _causes(judged.diagnosis) if not isinstance(judged, list) else ()
-        judgements.append(Judgement(case, causes))
+        if isinstance(judged, list):
+            judgements.append(Judgement(case, (), False))
+        else:
+            known = judged.diagnosis.headline != NO_KNOWN_CAUSE
+            judgements.append(Judgement(case, _causes(judged.diagnosis), known))
     return Report(judgements)
 
 

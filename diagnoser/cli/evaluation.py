@@ -53,7 +53,9 @@ def _categories(report: Report) -> Iterator[str]:
 
 
 def _right(one: Judgement) -> bool:
-    return one.rank == 1 if one.case.kind == "incident" else not one.causes
+    if one.case.kind == "incident":
+        return one.rank == 1
+    return not (one.known if one.case.kind == "unknown" else one.causes)
 
 
 def as_json(report: Report) -> str:

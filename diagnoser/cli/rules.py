@@ -257,9 +257,8 @@ def _calibrate(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
         return _fail(str(error))
     fit = calibrate(collect(cases, Options(rules=tuple(map(Path, options.rules)))))
     print(f"# {fit.samples} first roots; cross-validated over threads, before and after:")
-    print(
-        f"# calibration error {fit.error_before:.3f} {fit.error_after:.3f}; log loss {fit.loss_before:.3f} {fit.loss_after:.3f}"
-    )
+    print(f"# calibration error {fit.error_before:.3f} {fit.error_after:.3f}")
+    print(f"# mean log loss {fit.loss_before:.3f} {fit.loss_after:.3f}")
     for term, weight in fit.weights.items():
         print(f'    "{term}": {weight:.2f},')
     return 0

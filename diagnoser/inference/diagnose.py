@@ -69,10 +69,10 @@ def judge_readings(
     findings += [_engine_finding(text) for text in pack.problems]
     timeouts = [place for reading in readings for place in reading.timeouts]
     notes += [f"a pattern ran into its time limit at {place}" for place in timeouts]
-    known = any(is_known(item) for item in ranked)
+    known = [item for item in ranked if is_known(item, pack.causes)]
     diagnosis = Diagnosis(
         version=__version__,
-        headline=_headline(ranked, pack, known),
+        headline=_headline(known, pack),
         server=_STATES[started],
         findings=findings,
         unknown=_odd(readings, named),
@@ -187,11 +187,11 @@ def _engine_finding(text: str) -> Finding:
     )
 
 
-def _headline(ranked: Sequence[Ranked], pack: Pack, known: bool) -> str:
-    if known:
-        first = ranked[0].candidate
-        return fill(str(pack.causes[first.rule]["title"]), read_values(first.facts))
-    return NO_KNOWN_CAUSE
+def _headline(known: Sequence[Ranked], pack: Pack) -> str:
+    if not known:
+        return NO_KNOWN_CAUSE
+    first = known[0].candidate
+    return fill(str(pack.causes[first.rule]["title"]), read_values(first.facts))
 
 
 def _odd(readings: Sequence[Reading], named: Named) -> list[UnknownLine]:

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from diagnoser.facts.lazy import lazy
+from diagnoser.parsers.prefix import MAX_PREFIX, read_prefix
 
 KEPT_SHAPES = 2000
 
@@ -12,6 +13,17 @@ _VARIABLE = lazy(
 _MEANT = lazy(
     r"\b(?:WARN|WARNING|ERROR|CRITICAL|FATAL|level=(?:WARN|ERROR))\b|\b\w{0,60}(?:Error|Exception|Warning): | [WE] \S"
 )
+RAISED = frozenset(["WARN", "WARNING", "ERROR", "CRITICAL", "FATAL"])
+
+_HINT = lazy(
+    r"WARN|ERR|CRIT|FATAL|arning|rror|xception|[Ff]atal|panic|level|\[[WEF]\]|(?:^|[ \[:])[WEF](?:\d{3,4})? "
+)
+"""Only lines with one of these are looked at closely."""
+
+_PRINTED = lazy(r"(?i)\b(?:warning|error|fatal|critical) ?: ")
+
+_INSIDE = ("  ", "Traceback (most recent call last)")
+
 _MAX_SHAPE = 160
 
 
@@ -58,6 +70,18 @@ class OddLines:
         return sorted(self.shapes.values(), key=lambda odd: (odd.times, odd.source, odd.line))[:limit]
 
 
-def meant_as_warning(text: str) -> bool:
-    """Whether a line speaks of a warning or an error."""
-    return _MEANT.search(text[:400]) is not None
+def is_raised(line: str) -> bool:
+    """Whether a line is at warning or above: by the level it prints, or by its words where it prints none.
+
+    Frames of a traceback are not; its last line is, and stands for the whole.
+
+    >>> is_raised("WARNING 06-04 15:17:48 [config.py:1] slow"), is_raised("INFO 06-04 15:17:48 [a.py:1] Error: none")
+    (True, False)
+    """
+    head = line[: 2 * MAX_PREFIX]
+    if _HINT.search(head) is None:
+        return False
+    prefix = read_prefix(head)
+    if prefix.level is not None:
+        return prefix.level in RAISED and not prefix.message.startswith(_INSIDE)
+    return _MEANT.search(head) is not None or _PRINTED.search(head) is not None

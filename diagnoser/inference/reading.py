@@ -7,13 +7,13 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from diagnoser.facts.base import Fact, Found
-from diagnoser.facts.engine import Engine, Message, ServerArg
+from diagnoser.facts.engine import Engine, ExceptionRaised, Message, ServerArg
 from diagnoser.facts.factbase import FactBase, Sighting
 from diagnoser.facts.registry import kind_class
 from diagnoser.inference.catalog import Catalog, Target
 from diagnoser.inference.launches import Launch, Launches
 from diagnoser.inference.lines import ChunkLines
-from diagnoser.inference.odd import OddLines, meant_as_warning
+from diagnoser.inference.odd import OddLines, is_raised
 from diagnoser.parsers import series
 from diagnoser.parsers.base import Parser
 from diagnoser.parsers.prefix import Prefix, read_prefix
@@ -216,11 +216,13 @@ class Reader:
                     if (found.first, found.fact) in done:
                         continue
                     done.add((found.first, found.fact))
-                    known.update(range(found.first, min(found.last, found.first + 200) + 1))
+                    # That an exception was raised is read, but what it says only a message knows.
+                    start = found.first + isinstance(found.fact, ExceptionRaised)
+                    known.update(range(start, min(found.last, found.first + 200) + 1))
                     events.append(_event(found, len(events)))
             if target.odd:
                 odd[line] = None
-        return events, [line for line in odd if line not in known and meant_as_warning(lines[line])]
+        return events, [line for line in odd if line not in known and is_raised(lines[line])]
 
     def _said(self, lines: ChunkLines, line: int, number: int, first_line: int) -> Iterator[_Event]:
         pack = self._catalog.pack

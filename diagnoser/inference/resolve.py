@@ -114,10 +114,11 @@ def _role(rule: str, causes: Mapping[str, Mapping[str, Any]], because: Mapping[s
     return "consequence" if rule in because else "root"
 
 
-def is_known(item: Ranked) -> bool:
-    """Whether a root answers the question what is wrong."""
+def is_known(item: Ranked, causes: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a root answers the question what is wrong; a symptom only says what is seen."""
     return (
         item.role == "root"
+        and causes[item.candidate.rule]["kind"] == "cause"
         and SEVERITY_RANK[item.candidate.severity] > 0
         and item.candidate.confidence >= ROOT_FROM
     )

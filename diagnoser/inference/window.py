@@ -10,7 +10,6 @@ from typing import NamedTuple
 from diagnoser.parsers.prefix import read_prefix
 from diagnoser.sources import Chunk
 
-
 ABSOLUTE_FROM = 1e8
 """Smaller stamps count from a start (the kernel's uptime) and tell no time of day."""
 

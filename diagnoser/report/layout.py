@@ -34,9 +34,12 @@ BLANK = Line()
 def layout(diagnosis: Diagnosis, *, quiet: bool = False) -> Iterator[Line]:
     """The lines of a diagnosis. ``quiet`` keeps the headline, its proof and its fix."""
     causes, others = diagnosis.causes, [f for f in diagnosis.roots if f.severity == "info"]
-    if not causes:
+    if diagnosis.headline == NO_KNOWN_CAUSE:
         yield _heading(NO_KNOWN_CAUSE.capitalize(), "none")
         yield from _understood(diagnosis)
+        if causes:
+            yield BLANK
+            yield Line((Piece("  What is seen", "dim"),), 2)
     for number, finding in enumerate(causes):
         if quiet and number:
             break
@@ -133,7 +136,7 @@ _STATES = {
 
 
 def _unknown(diagnosis: Diagnosis) -> Iterator[Line]:
-    if not diagnosis.unknown or diagnosis.causes:
+    if not diagnosis.unknown or diagnosis.headline != NO_KNOWN_CAUSE:
         return
     yield BLANK
     yield Line((Piece("  Lines that no message knows, rarest first", "dim"),), 2)

@@ -81,9 +81,26 @@ def rows(text: str) -> dict[str, float]:
 
 def test_the_page_on_ranking_has_the_numbers_in_use() -> None:
     table = rows(RANKING)
-    assert {WRITTEN[name]: table[name] for name in WRITTEN} == WEIGHTS._asdict()
+    assert {WRITTEN[name]: table[name] for name in WRITTEN} == WEIGHTS
     assert {name: table[name] for name in SEVERITY_WEIGHT} == SEVERITY_WEIGHT
     assert f"below {SHOWN_FROM:.0%}".replace("%", " %") in RANKING.replace("\n", " ")
     assert f"at least {ROOT_FROM:.0%}".replace("%", " %") in RANKING
     for word in ("strong", "medium", "weak"):
-        assert f"{probability(getattr(WEIGHTS, word)):.0%}".replace("%", " %") in RANKING
+        assert f"{probability(WEIGHTS[word]):.0%}".replace("%", " %") in RANKING
+
+
+def test_pages_link_to_pages_that_are_there_and_name_facts_that_exist() -> None:
+    for page in sorted(PAGE.parent.glob("*.md")):
+        text = page.read_text("utf-8")
+        for target in re.findall(r"\]\(([\w./-]+\.md)\)", text):
+            assert (page.parent / target).is_file(), target
+        for name in re.findall(r"\(fact (\w+)\)", text):
+            assert name in kinds(), name
+
+
+def test_the_commands_on_the_pages_exist() -> None:
+    from diagnoser.cli.rules import parser
+
+    for page in (PAGE, PAGE.parent / "how-ranking-works.md", PAGE.parent / "rules.md"):
+        for name in re.findall(r"diagnose rules (\w+)", page.read_text("utf-8")):
+            assert name in parser().format_usage(), name
