@@ -1,5 +1,6 @@
 """Where the nodes of a graph stand: columns from cause to effect, few crossings."""
 
+from math import fsum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _sweep(layers: list[list[str]], graph: "Graph", *, forward: bool) -> None:
     for layer in layers if forward else reversed(layers):
         around = graph.predecessors if forward else graph.successors
         wanted = {
-            name: sum(places[other] for other in near) / len(near) if near else places[name]
+            name: fsum(places[other] for other in near) / len(near) if near else places[name]
             for name in layer
             for near in [list(around(name))]
         }
