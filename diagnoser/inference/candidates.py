@@ -7,7 +7,7 @@ from diagnoser.facts.base import Fact
 from diagnoser.facts.factbase import Sighting
 from diagnoser.inference.case import Case
 from diagnoser.inference.evaluate import applies, evaluate
-from diagnoser.inference.truth import Outcome, Truth
+from diagnoser.inference.truth import NO, Outcome, Truth
 from diagnoser.inference.weights import log_odds, probability
 from diagnoser.parsers.prefix import read_prefix
 from diagnoser.rulebook.pack import Pack
@@ -61,14 +61,16 @@ def judge(identifier: str, cause: Mapping[str, Any], case: Case) -> Candidate | 
     if not shown:
         return None
     fired = all(outcome.yes for outcome in every) and (not some or any(outcome.yes for outcome in some))
-    terms = _terms(cause, case, limits, some, nothing)
+    supports = [evaluate(sign, case) for sign in cause["supports"]]
+    severity, raised = _severity(cause, case)
+    terms = _terms(cause, case, limits, some, nothing, supports)
     missing = _missing([limits, *nothing, *([] if fired else every + some)])
     return Candidate(
         identifier,
         fired,
         round(probability(log_odds(terms)), 4),
-        _severity(cause, case),
-        _evidence(shown),
+        severity,
+        _evidence(shown, [limits, raised, *(outcome for outcome in supports if outcome.yes)]),
         missing,
         tuple(fact for outcome in shown for fact in outcome.facts),
         tuple(terms.items()),
@@ -76,10 +78,14 @@ def judge(identifier: str, cause: Mapping[str, Any], case: Case) -> Candidate | 
 
 
 def _terms(
-    cause: Mapping[str, Any], case: Case, limits: Outcome, some: list[Outcome], nothing: list[Outcome]
+    cause: Mapping[str, Any],
+    case: Case,
+    limits: Outcome,
+    some: list[Outcome],
+    nothing: list[Outcome],
+    supports: list[Outcome],
 ) -> dict[str, int]:
     """What speaks for and against, as counts of the terms of `weights.WEIGHTS`."""
-    supports = [evaluate(sign, case) for sign in cause["supports"]]
     terms = {
         cause["strength"]: 1,
         "applies_unknown": min(2, len(limits.missing)),
@@ -92,19 +98,25 @@ def _terms(
     return {term: count for term, count in terms.items() if count}
 
 
-def _severity(cause: Mapping[str, Any], case: Case) -> str:
+def _severity(cause: Mapping[str, Any], case: Case) -> tuple[str, Outcome]:
+    """The severity here, and the sign that raised or lowered it."""
     for sign, severity in cause["severity_if"]:
-        if evaluate(sign, case).yes:
-            return str(severity)
-    return str(cause["severity"])
+        outcome = evaluate(sign, case)
+        if outcome.yes:
+            return str(severity), outcome
+    return str(cause["severity"]), NO
 
 
-def _evidence(outcomes: list[Outcome]) -> tuple[Sighting, ...]:
-    """The first place of every sign, then further ones that say something else, in the order of the text."""
+def _evidence(signs: list[Outcome], around: list[Outcome]) -> tuple[Sighting, ...]:
+    """The first place of every sign, then of what bears it out, then further ones that say something else.
+
+    In the order of the text, each line and each text once.
+    """
     chosen: dict[tuple[str, int], Sighting] = {}
     said: set[str] = set()
-    first = [outcome.sightings[0] for outcome in outcomes if outcome.sightings]
-    more = [place for outcome in outcomes for place in outcome.sightings[1:3]]
+    first = [outcome.sightings[0] for outcome in signs if outcome.sightings]
+    more = [outcome.sightings[0] for outcome in around if outcome.sightings]
+    more += [place for outcome in signs for place in outcome.sightings[1:3]]
     for place in [*first, *more]:
         message = read_prefix(place.text).message
         if place.place in chosen or message in said or (place not in first and len(chosen) >= MAX_EVIDENCE):

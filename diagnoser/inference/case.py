@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from diagnoser.facts.engine import Engine
 from diagnoser.facts.factbase import FactBase
-from diagnoser.facts.packages import GpuName, Package
+from diagnoser.facts.packages import Package
 from diagnoser.inference import versions
 from diagnoser.rulebook.words import ENGINES
 
@@ -86,7 +86,6 @@ class Case:
         self.packages = self._packages()
         self.engines = self._engines()
         self.driver = self._driver()
-        self.gpus = self._gpus()
 
     def _packages(self) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -121,15 +120,6 @@ class Case:
                 if value:
                     return str(value)
         return None
-
-    def _gpus(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {"arch": [], "name": []}
-        for fact, _ in self.facts.of(GpuName.kind):
-            if isinstance(fact, GpuName):
-                found["name"].append(fact.name)
-                if fact.arch:
-                    found["arch"].append(fact.arch)
-        return found
 
     def not_shown(self, kind: str) -> str | None:
         """None when a document that would show such facts was read; else what is lacking."""

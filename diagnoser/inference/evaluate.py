@@ -1,7 +1,7 @@
 """Signs against a case: three-valued, pure."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from diagnoser.facts.base import Fact
@@ -261,20 +261,23 @@ def _spec(version: str | None, spec: str, lack: str) -> Outcome:
     return Outcome(truth) if truth is not Truth.UNKNOWN else unknown(lack)
 
 
+_CONTEXT = {"gpu": ("gpu", "gpu_name"), "model": ("model",)}
+"""What ``applies`` may ask of -> the fact kinds that tell it."""
+
+
 def _any_of(kind: str, field: str, wanted: Any, case: Case) -> Outcome:
-    values = list(_known(kind, field, case))
-    if not values:
-        return unknown(case.asks_for(kind))
+    """Whether one of the GPUs or models has the value; unknown where none shows the field."""
     operator, operand = ("in", wanted) if isinstance(wanted, list) else ("eq", wanted)
     if isinstance(wanted, dict):
         operator, operand = next(iter(wanted.items()))
-    return YES if any(check(value, operator, operand) is Truth.YES for value in values) else NO
-
-
-def _known(kind: str, field: str, case: Case) -> Iterator[Any]:
-    if kind == "gpu":
-        yield from case.gpus.get(field, ())
-    for fact, _ in case.facts.of(kind):
-        value = getattr(fact, field, None)
-        if value is not None:
-            yield value
+    truths: set[Truth] = set()
+    for source in _CONTEXT[kind]:
+        for fact, sightings in case.facts.of(source):
+            value = getattr(fact, field, None)
+            if value is None:
+                continue
+            truth = check(value, operator, operand)
+            if truth is Truth.YES:
+                return Outcome(Truth.YES, tuple(sightings.first[:1]))
+            truths.add(truth)
+    return NO if Truth.NO in truths else unknown(case.asks_for(kind))
