@@ -5,7 +5,7 @@ BIN = .venv/bin
 .PHONY: demo test test-slow check bench clean
 
 demo: .venv/ready
-	-$(BIN)/diagnose fixtures/story/step6-triton-default.log
+	$(BIN)/diagnose fixtures/story/step6-triton-default.log || test $$? = 1
 
 test: .venv/dev check
 	$(BIN)/python -m pytest -n auto

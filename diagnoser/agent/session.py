@@ -73,6 +73,11 @@ def run(
     """The diagnosis of files, folders, globs, archives and "-"; or the sentences why nothing was readable."""
     catalog = _catalog(options)
     read = read_sources(open_sources(paths, limits=options.limits), catalog, options, progress)
+    counts = [reading.launches.count for reading in read.readings]
+    if options.launch is not None and counts and options.launch > max(counts):
+        return [f"--launch {options.launch}: the input holds {max(counts)} starts of a server"]
+    if options.window != Window() and read.readings and not any(reading.spans for reading in read.readings):
+        return ["no line lies in the window of time; stamps without a zone are read as UTC"]
     if not any(reading.lines for reading in read.readings):
         notes = [f"{reading.name}: {note}" for reading in read.readings for note in reading.notes]
         return read.unreadable + notes or ["there is nothing to read: the input is empty"]

@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.isascii() and text.isdigit() else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
     return number
@@ -96,6 +96,7 @@ def run(arguments: list[str]) -> int:
     except config.ConfigError as error:
         return _fail(str(error))
     from diagnoser.agent import session
+    from diagnoser.inference.diagnosis import Diagnosis
     from diagnoser.inference.window import Window
 
     now_year = options.year or session.year_now()
@@ -103,6 +104,8 @@ def run(arguments: list[str]) -> int:
         window = Window(moment(options.since, now_year), moment(options.until, now_year), options.tail)
     except ValueError as error:
         return _fail(str(error))
+    if window.since is not None and window.until is not None and window.since > window.until:
+        return _fail("--since lies behind --until")
     folders = tuple(Path(folder) for folder in options.rules or ())
     for folder in folders:
         if not folder.is_dir():
@@ -116,6 +119,11 @@ def run(arguments: list[str]) -> int:
     with Bar(sys.stderr) as bar:
         judged = session.run(given, settings, bar.update)
     if isinstance(judged, list):
+        if options.format == "json":
+            # Machines get an object whatever happens.
+            _show(
+                Diagnosis(version=__version__, headline="nothing could be read", unreadable=judged), options
+            )
         return _fail("nothing could be read\n  " + "\n  ".join(judged))
     if options.explain:
         return _explain(options.explain, judged, settings)

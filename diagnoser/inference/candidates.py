@@ -7,7 +7,7 @@ from diagnoser.facts.base import Fact
 from diagnoser.facts.factbase import Sighting
 from diagnoser.inference.case import Case
 from diagnoser.inference.evaluate import applies, evaluate
-from diagnoser.inference.truth import NO, Outcome, Truth
+from diagnoser.inference.truth import NO, Outcome, Truth, disjunction
 from diagnoser.inference.weights import log_odds, probability
 from diagnoser.parsers.prefix import read_prefix
 from diagnoser.rulebook.pack import Pack
@@ -20,7 +20,7 @@ class Candidate(NamedTuple):
 
     fired: its condition holds and nothing refutes it. Where it has not fired, ``missing`` says what would have
     to be read to decide; a refuted rule is no candidate at all. facts: what its signs matched.
-    terms: what its confidence is made of.
+    terms: what its confidence is made of. shown: the share of its needed signs that was seen.
     """
 
     rule: str
@@ -31,6 +31,7 @@ class Candidate(NamedTuple):
     missing: tuple[str, ...]
     facts: tuple[Fact, ...] = ()
     terms: tuple[tuple[str, int], ...] = ()
+    shown: float = 1.0
 
 
 def candidates(pack: Pack, case: Case) -> list[Candidate]:
@@ -57,6 +58,7 @@ def judge(identifier: str, cause: Mapping[str, Any], case: Case) -> Candidate | 
         return None
     if some and all(outcome.truth is Truth.NO for outcome in some):
         return None
+    needed = [*every, *([disjunction(some)] if some else [])]
     shown = [outcome for outcome in every + some if outcome.yes]
     if not shown:
         return None
@@ -74,6 +76,7 @@ def judge(identifier: str, cause: Mapping[str, Any], case: Case) -> Candidate | 
         missing,
         tuple(fact for outcome in shown for fact in outcome.facts),
         tuple(terms.items()),
+        sum(outcome.yes for outcome in needed) / len(needed),
     )
 
 

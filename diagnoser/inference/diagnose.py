@@ -22,6 +22,7 @@ from diagnoser.inference.launches import Launch
 from diagnoser.inference.questions import questions
 from diagnoser.inference.reading import Reading
 from diagnoser.inference.resolve import Ranked, is_known, resolve
+from diagnoser.inference.servers import Chosen, Scored, combine, servers
 from diagnoser.rulebook.pack import Pack
 from diagnoser.sources import printable
 from diagnoser.version import __version__
@@ -32,13 +33,27 @@ NO_KNOWN_CAUSE = "no known cause"
 _STATES: dict[bool | None, ServerState] = {True: "ready", False: "not ready", None: "not told"}
 
 
-class Judged(NamedTuple):
-    """A case with its candidates: what `explain` needs besides the diagnosis."""
+class Part(NamedTuple):
+    """One server with all that is known around it: its case, what was held against it, and how it ranked.
+
+    started: whether the server said that it is ready; None: its log does not tell.
+    """
 
     case: Case
     found: list[Candidate]
     ranked: list[Ranked]
+    started: bool | None
+
+
+class Judged(NamedTuple):
+    """What `explain` needs besides the diagnosis: the parts, the one with the leading finding first."""
+
+    parts: list[Part]
     diagnosis: Diagnosis
+
+    @property
+    def found(self) -> list[Candidate]:
+        return [candidate for part in self.parts for candidate in part.found]
 
 
 def judge_readings(
@@ -52,38 +67,58 @@ def judge_readings(
 ) -> Judged:
     """The diagnosis of all readings together.
 
+    Each server's log is judged by itself, with everything that is no server's log beside it, so that two servers
+    are never taken for one.
+
     launch: which launch of a log is diagnosed, counted from 1; None: the last. extra: facts known besides.
     with_facts: list the facts in the diagnosis; they cost time and only JSON shows them.
     """
     readings = sorted(readings, key=lambda reading: (reading.host or "", reading.name))
     notes: list[str] = []
-    chosen = [_choose(reading, launch, notes) for reading in readings]
+    chosen = [Chosen(reading, _choose(reading, launch, notes)) for reading in readings]
     named = name_documents(readings)
-    case = _case(readings, chosen, pack, named, extra)
-    started = _started(chosen)
-    found = candidates(pack, case)
-    ranked = resolve((one for one in found if one.fired), pack.causes, started=started)
-    findings = [_finding(item, pack, named, case) for item in ranked]
-    shown = {place.place for item in ranked for place in item.candidate.evidence}
-    findings += echoes(case, named, shown, findings[0].rule if findings else None)
-    findings += [_engine_finding(text) for text in pack.problems]
+    parts = [_judge(group, pack, named, extra) for group in servers(chosen)]
+    parts.sort(key=lambda part: -max((item.score for item in part.ranked if item.role == "root"), default=0))
     timeouts = [place for reading in readings for place in reading.timeouts]
     notes += [f"a pattern ran into its time limit at {place}" for place in timeouts]
-    known = [item for item in ranked if is_known(item, pack.causes)]
+    known = [item for part in parts for item in part.ranked if is_known(item, pack.causes)]
+    found = [candidate for part in parts for candidate in part.found]
     diagnosis = Diagnosis(
         version=__version__,
         headline=_headline(known, pack),
-        server=_STATES[started],
-        findings=findings,
+        server=_STATES[_all_started(parts)],
+        findings=combine([_findings(part, pack, named) for part in parts])
+        + [_engine_finding(text) for text in pack.problems],
         unknown=_odd(readings, named),
-        questions=questions(found, pack.causes),
+        questions=questions(found, pack.causes, known=bool(known)),
         coverage=[document.read for document in named.documents],
         unreadable=sorted(unreadable),
         notes=notes,
         incomplete=bool(timeouts),
-        facts=_facts(case, named) if with_facts else [],
+        facts=_facts(parts, named) if with_facts else [],
     )
-    return Judged(case, found, ranked, diagnosis)
+    return Judged(parts, diagnosis)
+
+
+def _judge(group: Sequence[Chosen], pack: Pack, named: Named, extra: FactBase | None) -> Part:
+    case = _case(group, pack, named, extra)
+    started = _started([one.launch for one in group])
+    found = candidates(pack, case)
+    ranked = resolve((one for one in found if one.fired), pack.causes, started=started)
+    return Part(case, found, ranked, started)
+
+
+def _findings(part: Part, pack: Pack, named: Named) -> list[Scored]:
+    scored = [Scored(_finding(item, pack, named, part.case), item.score) for item in part.ranked]
+    shown = {place.place for item in part.ranked for place in item.candidate.evidence}
+    leading = scored[0].finding.rule if scored else None
+    return scored + [Scored(echo, 0.0) for echo in echoes(part.case, named, shown, leading)]
+
+
+def _all_started(parts: Sequence[Part]) -> bool | None:
+    """Not ready when one server is not; ready when all that tell are."""
+    told = [part.started for part in parts if part.started is not None]
+    return all(told) if told else None
 
 
 def _choose(reading: Reading, launch: int | None, notes: list[str]) -> Launch | None:
@@ -105,16 +140,10 @@ def _choose(reading: Reading, launch: int | None, notes: list[str]) -> Launch | 
     return settled[index]
 
 
-def _case(
-    readings: Sequence[Reading],
-    chosen: Sequence[Launch | None],
-    pack: Pack,
-    named: Named,
-    extra: FactBase | None,
-) -> Case:
-    bases = [reading.state for reading in readings]
+def _case(group: Sequence[Chosen], pack: Pack, named: Named, extra: FactBase | None) -> Case:
+    bases = [reading.state for reading, _ in group]
     spans: dict[str, list[tuple[str | None, str | None]]] = {}
-    for reading, launch in zip(readings, chosen, strict=True):
+    for reading, launch in group:
         if launch is None:
             continue
         bases.append(launch.facts)
@@ -130,7 +159,7 @@ def _case(
         merge_all(bases),
         {document.read.kind for document in named.documents},
         intervals={engine: interval(seen) for engine, seen in spans.items()},
-        last_at={reading.name: reading.last_at for reading in readings if reading.last_at is not None},
+        last_at={reading.name: reading.last_at for reading, _ in group if reading.last_at is not None},
     )
 
 
@@ -205,18 +234,17 @@ def _odd(readings: Sequence[Reading], named: Named) -> list[UnknownLine]:
     ]
 
 
-def _facts(case: Case, named: Named) -> list[FactRead]:
-    read = []
-    for fact, sightings in case.facts.facts():
-        place = sightings.first[0]
-        read.append(
-            FactRead(
+def _facts(parts: Sequence[Part], named: Named) -> list[FactRead]:
+    read: dict[tuple[str, int, str], FactRead] = {}
+    for part in parts:
+        for fact, sightings in part.case.facts.facts():
+            place = sightings.first[0]
+            one = FactRead(
                 kind=fact.kind,
                 fields=fact.model_dump(exclude_none=True),
                 count=sightings.count,
                 document=named.document_at(place.source, place.line),
                 line=place.line,
             )
-        )
-    read.sort(key=lambda one: (one.document, one.line, one.kind, repr(one.fields)))
-    return read
+            read[one.document, one.line, f"{one.kind} {one.fields!r}"] = one
+    return [read[key] for key in sorted(read)]

@@ -11,7 +11,8 @@ _VARIABLE = lazy(
     r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+(?:[.:,]\d+)*|(?:/[\w.@+-]+){2,}|'[^']{0,200}'|\"[^\"]{0,200}\""
 )
 _MEANT = lazy(
-    r"\b(?:WARN|WARNING|ERROR|CRITICAL|FATAL|level=(?:WARN|ERROR))\b|\b\w{0,60}(?:Error|Exception|Warning): | [WE] \S"
+    r"\b(?:WARN|WARNING|ERROR|CRITICAL|FATAL|level=(?:WARN|ERROR))\b|\b\w{0,60}(?:Error|Exception|Warning): "
+    r"|(?<!\d) [WE] \S"
 )
 RAISED = frozenset(["WARN", "WARNING", "ERROR", "CRITICAL", "FATAL"])
 

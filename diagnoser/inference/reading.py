@@ -178,9 +178,10 @@ class Reader:
                 if isinstance(event.fact, Engine):
                     self._votes.append((first_line + event.line, event.fact.name))
                 sighting = self._sighting(lines, event.line, event.last, event.rank, first_line)
-                if isinstance(event.fact, ServerArg):
-                    # Hundreds of options stand in one line of many kilobytes.
-                    sighting = sighting._replace(text=lines.focus(event.line, event.fact.name))
+                words = self._telling(event)
+                if words:
+                    # Hundreds of options, or many records, may stand in one line of many kilobytes.
+                    sighting = sighting._replace(text=lines.focus(event.line, words))
                 launch.facts.add(event.fact, sighting)
             launch.last_line = first_line + event.last
         self._read_series(lines, buffer, start, end, launch, inside, first_line)
@@ -248,6 +249,14 @@ class Reader:
                 yield _Event(line, 1 + position, None, given, line, None, None)
         if message.engine is not None:
             yield _Event(line, 99, None, _engine(message.engine), line, None, None)
+
+    def _telling(self, event: _Event) -> str:
+        """The words of its line that state an event's fact; empty where the whole line does."""
+        if isinstance(event.fact, ServerArg):
+            return event.fact.name
+        if event.wording is not None:
+            return self._catalog.pack.wordings[event.wording].literal
+        return ""
 
     def _read_series(
         self,

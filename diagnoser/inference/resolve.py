@@ -44,7 +44,7 @@ def resolve(
     return sorted(
         ranked,
         key=lambda item: (
-            _ROLE_ORDER[item.role],
+            ROLE_ORDER[item.role],
             item.candidate.severity == "info",
             -item.score,
             item.candidate.rule,
@@ -52,7 +52,7 @@ def resolve(
     )
 
 
-_ROLE_ORDER = {"root": 0, "consequence": 1, "bystander": 2, "echo": 3}
+ROLE_ORDER = {"root": 0, "consequence": 1, "bystander": 2, "echo": 3}
 
 
 def _score(candidate: Candidate, cause: Mapping[str, Any], started: bool | None) -> float:

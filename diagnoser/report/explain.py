@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from diagnoser.inference.case import Case
-from diagnoser.inference.diagnose import Judged
+from diagnoser.inference.diagnose import Judged, Part
 from diagnoser.inference.evaluate import applies, evaluate
 from diagnoser.inference.truth import Outcome, Truth
 from diagnoser.rulebook.describe import GROUPS, describe, describe_applies
@@ -14,14 +14,18 @@ MARKS = {Truth.YES: "yes    ", Truth.NO: "no     ", Truth.UNKNOWN: "unknown"}
 
 
 def explain(rule: str, judged: Judged, pack: Pack) -> str:
-    """The conditions of a rule held against what was read, and the role it got."""
-    return "\n".join(_lines(rule, judged, pack.causes[rule]))
+    """The conditions of a rule held against what was read, and the role it got.
+
+    With several servers: against the one where the rule was found, else the one with the leading finding.
+    """
+    found = (part for part in judged.parts if any(item.candidate.rule == rule for item in part.ranked))
+    return "\n".join(_lines(rule, next(found, judged.parts[0]), pack.causes[rule]))
 
 
-def _lines(rule: str, judged: Judged, cause: dict[str, Any]) -> Iterator[str]:
+def _lines(rule: str, part: Part, cause: dict[str, Any]) -> Iterator[str]:
     yield f"{rule}: {cause['title']}"
-    yield f"  {_verdict(rule, judged)}"
-    case = judged.case
+    yield f"  {_verdict(rule, part)}"
+    case = part.case
     if cause["applies"]:
         yield "  applies to"
         for name, wanted in cause["applies"].items():
@@ -49,13 +53,13 @@ def _condition(text: str, outcome: Outcome) -> Iterator[str]:
         yield f"               needs: {'; '.join(outcome.missing)}"
 
 
-def _verdict(rule: str, judged: Judged) -> str:
-    for item in judged.ranked:
+def _verdict(rule: str, part: Part) -> str:
+    for item in part.ranked:
         if item.candidate.rule == rule:
             because = f" because of {item.because_of}" if item.because_of else ""
             likely = f"probability {item.candidate.confidence:.2f}"
             return f"found: {item.role}{because}, {item.candidate.severity}, {likely}"
-    for candidate in judged.found:
+    for candidate in part.found:
         if candidate.rule == rule:
             return "not decided: " + "; ".join(candidate.missing) + " would tell"
     return "not found: a condition is refuted, or nothing speaks for it"

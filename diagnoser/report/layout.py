@@ -32,33 +32,49 @@ BLANK = Line()
 
 
 def layout(diagnosis: Diagnosis, *, quiet: bool = False) -> Iterator[Line]:
-    """The lines of a diagnosis. ``quiet`` keeps the headline, its proof and its fix."""
-    causes, others = diagnosis.causes, [f for f in diagnosis.roots if f.severity == "info"]
+    """The lines of a diagnosis.
+
+    quiet: only the leading cause with its proof and first fix, and what was not read.
+    """
+    causes, noted = diagnosis.causes, [f for f in diagnosis.roots if f.severity == "info"]
     if diagnosis.headline == NO_KNOWN_CAUSE:
-        yield _heading(NO_KNOWN_CAUSE.capitalize(), "none")
-        yield from _understood(diagnosis)
-        if causes:
-            yield BLANK
-            yield Line((Piece("  What is seen", "dim"),), 2)
-    for number, finding in enumerate(causes):
-        if quiet and number:
-            break
+        yield from _nothing_known(diagnosis)
+    for number, finding in enumerate(causes[:1] if quiet else causes):
         if number:
             yield BLANK
-        yield from _cause(finding, diagnosis, first=number == 0)
-    if quiet:
-        return
-    if others:
+        yield from _cause(finding, diagnosis, first=number == 0, quiet=quiet)
+    if not quiet:
+        yield from _aside(diagnosis, noted)
+        yield from _unknown(diagnosis)
+        yield from _questions(diagnosis)
+    yield from _coverage(diagnosis)
+
+
+def _nothing_known(diagnosis: Diagnosis) -> Iterator[Line]:
+    healthy = diagnosis.server == "ready" and not diagnosis.causes and not diagnosis.unknown
+    yield _heading("Nothing wrong found" if healthy else NO_KNOWN_CAUSE.capitalize(), "none")
+    yield from _understood(diagnosis)
+    if diagnosis.causes:
         yield BLANK
-        for finding in others:
-            yield from _row("noted", [Piece(finding.title), Piece(f" ({finding.rule}, info)", "dim")])
-            for place in finding.evidence[:1]:
-                yield from _row("", [_place(place), Piece("  " + _one_line(place.text), "dim")])
-    bystanders = [f for f in diagnosis.findings if f.role == "bystander" and f.kind != "engine"]
-    if bystanders:
+        yield Line((Piece("  What is seen", "dim"),), 2)
+
+
+def _aside(diagnosis: Diagnosis, noted: list[Finding]) -> Iterator[Line]:
+    """What is worth knowing and is not the answer."""
+    if noted:
         yield BLANK
-        for finding in bystanders:
-            yield from _row("not it", [Piece(finding.title), Piece(f" ({finding.rule})", "dim")])
+    for finding in noted:
+        yield from _row("noted", [Piece(finding.title), Piece(f" ({finding.rule}, info)", "dim")])
+        for place in finding.evidence[:1]:
+            yield from _row("", [_place(place), Piece("  " + _one_line(place.text), "dim")])
+    harmless = [f for f in diagnosis.findings if f.role == "bystander" and f.kind != "engine"]
+    if harmless:
+        yield BLANK
+        pieces = []
+        for number, finding in enumerate(harmless):
+            pieces += [Piece("; " if number else ""), Piece(finding.title)]
+            pieces += [Piece(" "), *[_place(place) for place in finding.evidence[:1]]]
+        yield from _row("harmless", pieces)
     followed = [f for f in diagnosis.findings if f.role == "echo"]
     if followed:
         places = ", ".join(f"{place.document}:{place.line}" for f in followed for place in f.evidence[:1])
@@ -66,12 +82,9 @@ def layout(diagnosis: Diagnosis, *, quiet: bool = False) -> Iterator[Line]:
             "echoes",
             [Piece(f"{len(followed)} exceptions follow the first failure"), Piece(f" ({places})", "dim")],
         )
-    broken = [f for f in diagnosis.findings if f.kind == "engine"]
-    for finding in broken:
-        yield from _row("rule", [Piece(finding.summary, "warning")])
-    yield from _unknown(diagnosis)
-    yield from _questions(diagnosis)
-    yield from _coverage(diagnosis)
+    for finding in diagnosis.findings:
+        if finding.kind == "engine":
+            yield from _row("rule", [Piece(finding.summary, "warning")])
 
 
 def _heading(text: str, severity: str, confidence: float | None = None) -> Line:
@@ -81,7 +94,7 @@ def _heading(text: str, severity: str, confidence: float | None = None) -> Line:
     return Line(tuple(pieces), 0)
 
 
-def _cause(finding: Finding, diagnosis: Diagnosis, *, first: bool) -> Iterator[Line]:
+def _cause(finding: Finding, diagnosis: Diagnosis, *, first: bool, quiet: bool) -> Iterator[Line]:
     yield _heading(finding.title, finding.severity, finding.confidence)
     tags = [finding.rule, finding.effect.replace("_", " "), finding.severity]
     if not first:
@@ -100,7 +113,7 @@ def _cause(finding: Finding, diagnosis: Diagnosis, *, first: bool) -> Iterator[L
                 Piece(f" ({gain.where}; {gain.source})", "dim"),
             ],
         )
-    for fix in finding.fixes:
+    for fix in finding.fixes[:1] if quiet else finding.fixes:
         yield from _row("fix", [Piece(fix.command, "command")])
         details = [f"risk {fix.risk}", "restart needed" if fix.restart else "no restart"]
         if fix.undo:
@@ -113,7 +126,7 @@ def _cause(finding: Finding, diagnosis: Diagnosis, *, first: bool) -> Iterator[L
         for other in diagnosis.findings
         if other.because_of == finding.rule and other.role == "consequence"
     ]
-    if folded:
+    if folded and not quiet:
         yield from _row("leads to", [Piece("; ".join(other.title for other in folded))])
     if finding.unchecked:
         yield from _row("unsure", [Piece("could not check: " + "; ".join(finding.unchecked))])

@@ -1,5 +1,6 @@
 """A diagnosis as plain text: for pipes, files and chat."""
 
+import shutil
 import textwrap
 from collections.abc import Iterable
 
@@ -7,8 +8,12 @@ from diagnoser.inference.diagnosis import Diagnosis
 from diagnoser.report.layout import Line, layout
 
 
-def render(diagnosis: Diagnosis, *, width: int = 100, quiet: bool = False) -> str:
-    """Text of at most ``width`` columns where words allow it; commands and evidence are never broken."""
+def render(diagnosis: Diagnosis, *, width: int | None = None, quiet: bool = False) -> str:
+    """Text of at most ``width`` columns (None: $COLUMNS or 80) where words allow it.
+
+    Commands and evidence are never broken.
+    """
+    width = width or shutil.get_terminal_size((80, 24)).columns
     return "\n".join(_wrapped(layout(diagnosis, quiet=quiet), width)) + "\n"
 
 

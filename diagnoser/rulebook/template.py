@@ -7,6 +7,8 @@ from diagnoser.rulebook.words import ENGINES
 Piece = str | tuple[str, str]
 
 MIN_LITERAL_LETTERS = 8
+MAX_LITERAL = 120
+"""Longer literals find nothing more, and hyperscan has a limit."""
 
 _CAPTURE = re.compile(r"(?<!\\)<(\.\.\.|[a-z_][a-z0-9_]*)(?::([a-z]+))?>")
 
@@ -45,7 +47,7 @@ def parse(text: str, types: frozenset[str]) -> tuple[Piece, ...]:
 def literal(pieces: tuple[Piece, ...]) -> str:
     """The longest fixed text of a plan. Raises `TemplateError` when it has fewer than 8 letters."""
     fixed = [piece.strip() for piece in pieces if isinstance(piece, str)]
-    best = max(fixed, key=len, default="")
+    best = max(fixed, key=len, default="")[:MAX_LITERAL].strip()
     if letters(best) < MIN_LITERAL_LETTERS:
         raise TemplateError(
             f"no fixed text of at least {MIN_LITERAL_LETTERS} letters (longest: {best!r}); "
