@@ -11,6 +11,9 @@ KEPT_PLACES = 8
 KEPT_FACTS = 256
 """How many different facts of one family are kept: the first by position. Later ones are only counted."""
 
+SHOWN_TEXT = 2000
+"""How much of a place's text is shown as evidence."""
+
 KEPT_MINUTES = 20_160
 """Length of a family's histogram over time: two weeks of minutes."""
 
@@ -36,7 +39,7 @@ class Sighting(NamedTuple):
             host=host,
             line=self.line,
             end_line=self.end_line,
-            text=self.text,
+            text=self.text[:SHOWN_TEXT],
             rank=self.rank,
             at=self.at,
         )

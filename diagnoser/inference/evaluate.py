@@ -9,6 +9,7 @@ from diagnoser.facts.engine import Message
 from diagnoser.facts.factbase import Sighting, Sightings, Tally
 from diagnoser.inference import versions
 from diagnoser.inference.case import Case
+from diagnoser.inference.narrow import narrow
 from diagnoser.inference.truth import NO, YES, Outcome, Truth, conjunction, disjunction, negation, unknown
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -44,7 +45,8 @@ def _leaf(sign: list[Any], case: Case) -> Outcome:
     form, name, constraints, times, *_ = sign
     matching, unsure = _matching(form, name, constraints, case)
     if matching:
-        found = Outcome(Truth.YES, _places(matching), (), tuple(fact for fact, _ in matching[:3]))
+        places = tuple(narrow(place, [field for field, *_ in constraints]) for place in _places(matching))
+        found = Outcome(Truth.YES, places, (), tuple(fact for fact, _ in matching[:3]))
         if times is None:
             return found
         operator, wanted = times

@@ -9,6 +9,8 @@ from diagnoser.sources import printable
 
 MAX_TEXT = 2000
 MAX_LINES = 12
+MAX_BLOCK_TEXT = 16_000
+MAX_BLOCK_LINES = 250
 
 LONG_LINE = 400
 """From this length on a line is shown by its head and by what stands around the words that matter."""
@@ -63,6 +65,11 @@ class ChunkLines(Sequence[str]):
             shown = [self[index][:MAX_TEXT] for index in range(first, min(last, first + MAX_LINES - 1) + 1)]
             self._excerpt = ((first, last), printable("\n".join(shown)[:MAX_TEXT]))
         return self._excerpt[1]
+
+    def block(self, first: int, last: int) -> str:
+        """The text of a block of its own, longer than an excerpt, with its indentation."""
+        shown = [self[index][:MAX_TEXT] for index in range(first, min(last, first + MAX_BLOCK_LINES - 1) + 1)]
+        return printable("\n".join(shown)[:MAX_BLOCK_TEXT])
 
     def focus(self, index: int, words: str) -> str:
         """A long line as evidence for ``words`` in it: its head, and what stands around them."""

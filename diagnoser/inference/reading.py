@@ -13,6 +13,7 @@ from diagnoser.facts.registry import kind_class
 from diagnoser.inference.catalog import Catalog, Target
 from diagnoser.inference.launches import Launch, Launches
 from diagnoser.inference.lines import ChunkLines
+from diagnoser.inference.narrow import LONG_BLOCK
 from diagnoser.inference.odd import OddLines, is_raised
 from diagnoser.parsers import series
 from diagnoser.parsers.base import Parser
@@ -147,6 +148,9 @@ class Reader:
             for found in parser.parse(block, 0):
                 first, last = extent.start + found.first, extent.start + found.last
                 sighting = self._sighting(lines, first, last, found.rank, first_line)
+                if last - first >= LONG_BLOCK:
+                    # What proves a statement about a GPU stands far below the line that names the GPU.
+                    sighting = sighting._replace(text=lines.block(first, last))
                 self.reading.state.add(found.fact, sighting)
 
     def _read_log(
