@@ -4,10 +4,10 @@ import gzip
 import io
 import os
 import random
-import resource
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import zipfile
 from pathlib import Path
@@ -31,11 +31,17 @@ class Ran(NamedTuple):
 def run(*arguments: str | Path, stdin: bytes = b"") -> Ran:
     began = time.monotonic()
     command = [sys.executable, "-m", "diagnoser.cli.main", *map(str, arguments)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out, err = process.communicate(stdin, timeout=300)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    assert b"Traceback (most recent call last)" not in err
-    return Ran(process.returncode, out.decode(), err.decode(), peak, time.monotonic() - began)
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        process = subprocess.Popen(command, stdin=given, stdout=out, stderr=err)
+        _, status, usage = os.wait4(process.pid, 0)
+        out.seek(0)
+        err.seek(0)
+        said, complained = out.read().decode(), err.read().decode()
+    assert "Traceback (most recent call last)" not in complained
+    code = os.waitstatus_to_exitcode(status)
+    return Ran(code, said, complained, usage.ru_maxrss / 1024, time.monotonic() - began)
 
 
 @pytest.mark.parametrize("seed", range(3))

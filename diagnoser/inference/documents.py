@@ -56,10 +56,18 @@ def name_documents(readings: Sequence[Reading]) -> Named:
                 host=reading.host,
                 first_line=span.first_line,
                 last_line=span.last_line,
-                notes=reading.notes if number == 1 else [],
+                notes=_notes(reading) if number == 1 else [],
             )
             documents.append(Document(reading.name, span, read))
     return Named(documents)
+
+
+def _notes(reading: Reading) -> list[str]:
+    thick = (
+        f"{count} lines came too thick for the parser {name!r}"
+        for name, count in sorted(reading.skipped.items())
+    )
+    return [*reading.notes, *thick]
 
 
 def log_kind(span: Span, reading: Reading) -> str:

@@ -45,7 +45,9 @@ def _leaf(sign: list[Any], case: Case) -> Outcome:
     form, name, constraints, times, *_ = sign
     matching, unsure = _matching(form, name, constraints, case)
     if matching:
-        places = tuple(narrow(place, [field for field, *_ in constraints]) for place in _places(matching))
+        places = _places(matching)
+        if name == "gpu":
+            places = tuple(narrow(place, [field for field, *_ in constraints]) for place in places)
         found = Outcome(Truth.YES, places, (), tuple(fact for fact, _ in matching[:3]))
         if times is None:
             return found

@@ -26,6 +26,10 @@ MAX_HELD = 8 * 1024 * 1024
 """How much of a block that reaches over the end of a chunk is held back for the next chunk."""
 
 
+MAX_CALLS = 4000
+"""How often one parser is called in one chunk (4 MiB): a storm of a million errors says nothing new."""
+
+
 class Span(NamedTuple):
     """A stretch of a source: a block of one kind such as an nvidia-smi table, or the log around it (kind None).
 
@@ -54,7 +58,8 @@ class Reading:
     """Everything read of one source.
 
     launches: facts of log lines. state: facts of blocks, which belong to the host and not to a launch.
-    timeouts: places where a pattern ran into its time limit, which makes the result incomplete.
+    timeouts: places where a pattern ran into its time limit, which makes the result incomplete. skipped: lines that
+    were not given to a parser because they came too thick.
     """
 
     def __init__(self, name: str, host: str | None = None) -> None:
@@ -66,6 +71,7 @@ class Reading:
         self.odd = OddLines()
         self.notes: list[str] = []
         self.timeouts: list[str] = []
+        self.skipped: Counter[str] = Counter()
         self.lines = 0
         self.last_at: float | None = None
 
@@ -78,6 +84,7 @@ class Reading:
         merged.odd = self.odd.merge(other.odd)
         merged.notes = self.notes + other.notes
         merged.timeouts = self.timeouts + other.timeouts
+        merged.skipped = self.skipped + other.skipped
         merged.lines = max(self.lines, other.lines)
         merged.last_at = other.last_at if other.last_at is not None else self.last_at
         return merged
@@ -200,6 +207,7 @@ class Reader:
         odd: dict[int, None] = {}
         done: set[tuple[int, object]] = set()
         targets = self._catalog.targets
+        calls: Counter[str] = Counter()
         for hit in hits:
             target = targets[hit.literal]
             line = lines.at(hit.end - 1)
@@ -217,6 +225,9 @@ class Reader:
                 if parser.block or (line, parser.name) in done:
                     continue
                 done.add((line, parser.name))
+                calls[parser.name] += 1
+                if calls[parser.name] > MAX_CALLS:
+                    continue
                 for found in parser.parser.parse(lines, line):
                     if (found.first, found.fact) in done:
                         continue
@@ -227,6 +238,9 @@ class Reader:
                     events.append(_event(found, len(events)))
             if target.odd:
                 odd[line] = None
+        self.reading.skipped.update(
+            {name: count - MAX_CALLS for name, count in calls.items() if count > MAX_CALLS}
+        )
         return events, [line for line in odd if line not in known and is_raised(lines[line])]
 
     def _said(self, lines: ChunkLines, line: int, number: int, first_line: int) -> Iterator[_Event]:

@@ -57,6 +57,7 @@ KNOWN = (
     "xgrammar",
     "deep-gemm",
     "deep_gemm",
+    "sgl-deep-gemm",
     "numpy",
     "nvidia-cudnn-cu12",
     "nvidia-cudnn-cu13",
@@ -66,6 +67,8 @@ KNOWN = (
     "nvidia-cublas",
     "nvidia-cuda-runtime-cu12",
     "nvidia-cuda-runtime",
+    "nvidia-cuda-runtime-cu13",
+    "cuda-python",
     "nvidia-cuda-nvrtc-cu12",
     "nvidia-cuda-nvrtc",
     "nvidia-nvshmem-cu12",
@@ -178,7 +181,7 @@ def _single(lines: Lines, i: int) -> Iterator[Found]:
     if row is not None and normalise(row[1]) in _KNOWN_NAMES and len(line.split()) <= 3:
         yield Found(_package(row[1], row[2], row[3], "pip list"), i, i)
     frozen = _FREEZE_ROW.match(line)
-    if frozen is not None and normalise(frozen[1]) in _KNOWN_NAMES and not line.startswith("["):
+    if frozen is not None and normalise(frozen[1]) in _KNOWN_NAMES:
         yield Found(_frozen(frozen), i, i)
 
 
