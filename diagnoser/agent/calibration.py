@@ -20,6 +20,10 @@ STEP = 0.05
 ROUNDS = 1500
 
 
+AGAINST = frozenset(["not_supported", "weakened", "applies_unknown", "none_unknown"])
+"""Terms that may never speak for a cause, whatever a set of cases says: what was not checked proves nothing."""
+
+
 class Sample(NamedTuple):
     """The first root of one incident: the terms of its confidence and whether it was right."""
 
@@ -66,6 +70,8 @@ def fit_weights(samples: Sequence[Sample], start: Mapping[str, float] = WEIGHTS)
                 slope[term] += wrong * count
         for term in weights:
             weights[term] -= STEP * slope[term] / max(1, len(samples)) * 10
+            if term in AGAINST:
+                weights[term] = min(0.0, weights[term])
     return weights
 
 

@@ -8,15 +8,15 @@ import math
 from collections.abc import Mapping
 
 WEIGHTS: dict[str, float] = {
-    "strong": 3.2,
-    "medium": 1.5,
-    "weak": 0.0,
+    "strong": 2.9,
+    "medium": 2.5,
+    "weak": 1.4,
     "supported": 0.9,
-    "not_supported": -0.2,
-    "weakened": -1.6,
-    "applies_unknown": -0.5,
-    "none_unknown": -0.2,
-    "more_signs": 0.3,
+    "not_supported": -0.05,
+    "weakened": -1.75,
+    "applies_unknown": -0.05,
+    "none_unknown": 0.0,
+    "more_signs": 1.2,
 }
 """Term -> log-odds. A finding starts at the term of its strength; each further term counts as often as it holds:
 a supporting sign found or looked for in vain, a weakening sign found, a limit or a refuting sign that could not be
