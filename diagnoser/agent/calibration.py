@@ -68,10 +68,9 @@ def fit_weights(samples: Sequence[Sample], start: Mapping[str, float] = WEIGHTS)
             wrong = 1 / (1 + math.exp(-log_odds(sample.terms, weights))) - sample.right
             for term, count in sample.terms.items():
                 slope[term] += wrong * count
-        for term in weights:
-            weights[term] -= STEP * slope[term] / max(1, len(samples)) * 10
-            if term in AGAINST:
-                weights[term] = min(0.0, weights[term])
+        for term, change in slope.items():
+            moved = weights[term] - STEP * change / max(1, len(samples)) * 10
+            weights[term] = min(0.0, moved) if term in AGAINST else moved
     return weights
 
 

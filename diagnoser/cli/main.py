@@ -1,5 +1,6 @@
 """The command line: `diagnose`."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,10 @@ def entry() -> None:
     """The console script."""
     # pydantic looks for plugins in every installed package, which takes longer than a diagnosis.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Log lines hold any character; a narrow locale must not end in an error.
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(main(sys.argv[1:]))
 
 

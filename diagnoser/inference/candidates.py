@@ -34,16 +34,31 @@ class Candidate(NamedTuple):
     shown: float = 1.0
 
 
-def candidates(pack: Pack, case: Case) -> list[Candidate]:
-    """All rules that fire or that may yet fire, in the order of their ids."""
+def candidates(pack: Pack, case: Case, broken: list[str] | None = None) -> list[Candidate]:
+    """All rules that fire or that may yet fire, in the order of their ids.
+
+    A rule that cannot be evaluated is left out; ``broken`` takes a sentence about it.
+    """
     watched = {
         identifier
         for family in case.facts.families
         for key in (family, family.split(":", 1)[0])
         for identifier in pack.watchers.get(key, ())
     }
-    found = (judge(identifier, pack.causes[identifier], case) for identifier in sorted(watched))
+    found = (_guarded(identifier, pack.causes[identifier], case, broken) for identifier in sorted(watched))
     return [candidate for candidate in found if candidate is not None]
+
+
+def _guarded(
+    identifier: str, cause: Mapping[str, Any], case: Case, broken: list[str] | None
+) -> Candidate | None:
+    try:
+        return judge(identifier, cause, case)
+    except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
+        # A user's rule may hold what no check foresaw; one rule must not stop the answer.
+        if broken is not None:
+            broken.append(f"rule {identifier} could not be evaluated: {type(error).__name__}: {error}")
+        return None
 
 
 def judge(identifier: str, cause: Mapping[str, Any], case: Case) -> Candidate | None:

@@ -43,6 +43,7 @@ class Part(NamedTuple):
     found: list[Candidate]
     ranked: list[Ranked]
     started: bool | None
+    broken: list[str]
 
 
 class Judged(NamedTuple):
@@ -88,13 +89,16 @@ def judge_readings(
         headline=_headline(known, pack),
         server=_STATES[_all_started(parts)],
         findings=combine([_findings(part, pack, named) for part in parts])
-        + [_engine_finding(text) for text in pack.problems],
+        + [
+            _engine_finding(text)
+            for text in dict.fromkeys([*pack.problems, *(t for p in parts for t in p.broken)])
+        ],
         unknown=_odd(readings, named),
         questions=questions(found, pack.causes, known=bool(known)),
         coverage=[document.read for document in named.documents],
         unreadable=sorted(unreadable),
         notes=notes,
-        incomplete=bool(timeouts),
+        incomplete=bool(timeouts) or any(reading.skipped for reading in readings),
         facts=_facts(parts, named) if with_facts else [],
     )
     return Judged(parts, diagnosis)
@@ -103,9 +107,10 @@ def judge_readings(
 def _judge(group: Sequence[Chosen], pack: Pack, named: Named, extra: FactBase | None) -> Part:
     case = _case(group, pack, named, extra)
     started = _started([one.launch for one in group])
-    found = candidates(pack, case)
+    broken: list[str] = []
+    found = candidates(pack, case, broken)
     ranked = resolve((one for one in found if one.fired), pack.causes, started=started)
-    return Part(case, found, ranked, started)
+    return Part(case, found, ranked, started, broken)
 
 
 def _findings(part: Part, pack: Pack, named: Named) -> list[Scored]:

@@ -11,6 +11,9 @@ from diagnoser.inference.evaluate import values_of
 ACTIONS = ("set_flag", "unset_flag", "set_env", "unset_env", "install", "run", "do")
 
 
+_HARMLESS = re.compile(r"[\w./:+@%=~-][\w./:+@%=~ -]{0,199}", re.ASCII)
+"""What of a log may stand in a command to copy: nothing that a shell or a terminal would act on."""
+
 _PLACEHOLDER = re.compile(r"<([a-z_][a-z0-9_]*)>")
 
 
@@ -20,7 +23,12 @@ def fill(text: str, values: Mapping[str, Any]) -> str:
     >>> fill("ldconfig -p | grep <library>; pip install <package>", {"library": "libnuma.so.1"})
     'ldconfig -p | grep libnuma.so.1; pip install <package>'
     """
-    return _PLACEHOLDER.sub(lambda found: str(values.get(found.group(1), found.group())), text)
+
+    def read(found: re.Match[str]) -> str:
+        value = str(values.get(found.group(1), ""))
+        return value if _HARMLESS.fullmatch(value) else found.group()
+
+    return _PLACEHOLDER.sub(read, text)
 
 
 def read_values(facts: Iterable[Fact]) -> dict[str, Any]:

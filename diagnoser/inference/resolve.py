@@ -38,7 +38,12 @@ def resolve(
     order = sorted(by_rule, key=lambda rule: (-scores[rule], _first_place(by_rule[rule]), rule))
     because = _explained(order, by_rule, causes)
     ranked = [
-        Ranked(by_rule[rule], _role(rule, causes, because), because.get(rule), round(scores[rule], 6))
+        Ranked(
+            by_rule[rule],
+            _role(rule, by_rule[rule].severity, causes, because),
+            because.get(rule),
+            round(scores[rule], 6),
+        )
         for rule in order
     ]
     return sorted(
@@ -108,10 +113,14 @@ def _leads_to(start: str, rule: str, because: Mapping[str, str]) -> bool:
     return False
 
 
-def _role(rule: str, causes: Mapping[str, Mapping[str, Any]], because: Mapping[str, str]) -> str:
+def _role(
+    rule: str, severity: str, causes: Mapping[str, Mapping[str, Any]], because: Mapping[str, str]
+) -> str:
     if causes[rule]["kind"] == "bystander":
         return "bystander"
-    return "consequence" if rule in because else "root"
+    if rule in because:
+        return "consequence"
+    return "bystander" if causes[rule]["kind"] == "symptom" and severity == "info" else "root"
 
 
 def is_known(item: Ranked, causes: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -1,6 +1,7 @@
 """The one-pass literal scanner and its naive twin."""
 
 from collections.abc import Iterable, Sequence
+from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 
@@ -45,6 +46,7 @@ class HyperscanScanner:
     def __init__(self, literals: Sequence[bytes], serialized: bytes | None = None) -> None:
         import hyperscan
 
+        self._lock = Lock()
         if serialized is not None:
             self._database: Any = hyperscan.loadb(serialized, hyperscan.HS_MODE_BLOCK)
             self._database.scratch = hyperscan.Scratch(self._database)
@@ -70,7 +72,9 @@ class HyperscanScanner:
         def on_match(literal: int, _start: int, end: int, _flags: int, _context: object) -> None:
             append((end, literal))
 
-        self._database.scan(data, match_event_handler=on_match)
+        # The database has one scratch space, which two threads may not share.
+        with self._lock:
+            self._database.scan(data, match_event_handler=on_match)
         hits.sort()
         return [Hit(*hit) for hit in hits]
 
