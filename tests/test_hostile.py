@@ -167,3 +167,19 @@ def test_the_current_folder_and_environment_are_left_as_they_are(tmp_path: Path)
     )
     assert list(tmp_path.iterdir()) == []
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1: " * 1300 + "CUDA out of memory",
+        "(A pid=1) " * 1100 + "Attention backend not specified. Use triton backend by default.",
+        "\tGPU0\tbnxt_re0\nGPU0\tX\tOK\nbnxt_re0\tOK\tX",
+        "ImportError: a.so: undefined symbol: _Z1fI" + "J" * 990,
+        "vllm serve m -O²",
+    ],
+)
+def test_text_that_once_broke_a_parser_gives_no_traceback_and_no_false_cause_code(text: str) -> None:
+    ran = run("-f", "json", stdin=text.encode())
+    assert ran.code in (0, 1)
+    assert ('"role": "root"' in ran.out) or ran.code == 0

@@ -56,5 +56,9 @@ def _check(file: Path, key: str, value: Any) -> None:
         raise ConfigError(f"{file}: unknown setting {key!r}; known: {', '.join(sorted(KEYS))}")
     if not isinstance(value, KEYS[key]) or (KEYS[key] is int and isinstance(value, bool)):
         raise ConfigError(f"{file}: {key} must be a {KEYS[key].__name__}, not {value!r}")
+    if key == "tail" and isinstance(value, int) and value < 1:
+        raise ConfigError(f"{file}: tail must be a whole number above 0, not {value!r}")
+    if isinstance(value, list) and not all(isinstance(folder, str) for folder in value):
+        raise ConfigError(f"{file}: rules must be a list of folders")
     if key == "format" and value not in ("auto", "text", "markdown", "json"):
         raise ConfigError(f"{file}: format must be auto, text, markdown or json, not {value!r}")

@@ -36,6 +36,13 @@ def main(arguments: Sequence[str]) -> int:
         # The reader of our output has gone (`| head`); that is no error of ours.
         sys.stderr.close()
         return 0
+    except Exception as error:
+        # Exit code 1 means "a cause was found", so what nobody foresaw must never end in a bare traceback.
+        if os.environ.get("DIAGNOSER_DEBUG"):
+            raise
+        print(f"diagnose: {type(error).__name__}: {error}"[:500], file=sys.stderr)
+        print("  this is a fault of the tool; DIAGNOSER_DEBUG=1 shows where", file=sys.stderr)
+        return 2
 
 
 def _run(arguments: list[str]) -> int:

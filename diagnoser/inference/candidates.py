@@ -9,7 +9,7 @@ from diagnoser.inference.case import Case
 from diagnoser.inference.evaluate import applies, evaluate
 from diagnoser.inference.truth import NO, Outcome, Truth, disjunction
 from diagnoser.inference.weights import log_odds, probability
-from diagnoser.parsers.prefix import read_prefix
+from diagnoser.parsers.prefix import MAX_PREFIX, read_prefix
 from diagnoser.rulebook.pack import Pack
 
 MAX_EVIDENCE = 4
@@ -136,7 +136,7 @@ def _evidence(signs: list[Outcome], around: list[Outcome]) -> tuple[Sighting, ..
     more = [outcome.sightings[0] for outcome in around if outcome.sightings]
     more += [place for outcome in signs for place in outcome.sightings[1:3]]
     for place in [*first, *more]:
-        message = read_prefix(place.text).message
+        message = read_prefix(place.text[:MAX_PREFIX]).message + place.text[MAX_PREFIX:]
         if place.place in chosen or message in said or (place not in first and len(chosen) >= MAX_EVIDENCE):
             continue
         said.add(message)

@@ -98,7 +98,7 @@ def judge_readings(
         coverage=[document.read for document in named.documents],
         unreadable=sorted(unreadable),
         notes=notes,
-        incomplete=bool(timeouts) or any(reading.skipped for reading in readings),
+        incomplete=bool(timeouts) or any(reading.skipped or reading.failed for reading in readings),
         facts=_facts(parts, named) if with_facts else [],
     )
     return Judged(parts, diagnosis)

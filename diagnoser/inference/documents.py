@@ -67,7 +67,8 @@ def _notes(reading: Reading) -> list[str]:
         f"{count} lines came too thick for the parser {name!r}"
         for name, count in sorted(reading.skipped.items())
     )
-    return [*reading.notes, *thick]
+    broken = (f"the parser {name} failed on {count} places" for name, count in sorted(reading.failed.items()))
+    return [*reading.notes, *thick, *broken]
 
 
 def log_kind(span: Span, reading: Reading) -> str:

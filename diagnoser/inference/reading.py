@@ -1,7 +1,7 @@
 """One source -> launches, blocks and documents, chunk by chunk, in one scan."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -17,7 +17,7 @@ from diagnoser.inference.narrow import LONG_BLOCK
 from diagnoser.inference.odd import OddLines, is_raised
 from diagnoser.parsers import series
 from diagnoser.parsers.base import Parser
-from diagnoser.parsers.prefix import Prefix, read_prefix
+from diagnoser.parsers.prefix import MAX_PREFIX, Prefix, read_prefix
 from diagnoser.scan.scanner import Hit
 from diagnoser.scan.template import MatchTimeoutError, match_pattern, match_plan
 from diagnoser.sources import redaction
@@ -72,6 +72,7 @@ class Reading:
         self.notes: list[str] = []
         self.timeouts: list[str] = []
         self.skipped: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
         self.lines = 0
         self.last_at: float | None = None
 
@@ -85,6 +86,7 @@ class Reading:
         merged.notes = self.notes + other.notes
         merged.timeouts = self.timeouts + other.timeouts
         merged.skipped = self.skipped + other.skipped
+        merged.failed = self.failed + other.failed
         merged.lines = max(self.lines, other.lines)
         merged.last_at = other.last_at if other.last_at is not None else self.last_at
         return merged
@@ -152,7 +154,7 @@ class Reader:
     def _read_blocks(self, lines: ChunkLines, blocks: list[tuple[Parser, range]], first_line: int) -> None:
         for parser, extent in blocks:
             block = lines[extent.start : extent.stop]
-            for found in parser.parse(block, 0):
+            for found in self._parsed(parser, block, 0):
                 first, last = extent.start + found.first, extent.start + found.last
                 sighting = self._sighting(lines, first, last, found.rank, first_line)
                 if last - first >= LONG_BLOCK:
@@ -228,7 +230,7 @@ class Reader:
                 calls[parser.name] += 1
                 if calls[parser.name] > MAX_CALLS:
                     continue
-                for found in parser.parser.parse(lines, line):
+                for found in self._parsed(parser.parser, lines, line):
                     if (found.first, found.fact) in done:
                         continue
                     done.add((found.first, found.fact))
@@ -267,6 +269,14 @@ class Reader:
                 yield _Event(line, 1 + position, None, given, line, None, None)
         if message.engine is not None:
             yield _Event(line, 99, None, _engine(message.engine), line, None, None)
+
+    def _parsed(self, parser: Parser, lines: Sequence[str], index: int) -> list[Found]:
+        """What a parser finds; one that fails on hostile text costs a note, never the answer."""
+        try:
+            return list(parser.parse(lines, index))
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+            self.reading.failed[f"{parser.name} ({type(error).__name__})"] += 1
+            return []
 
     def _telling(self, event: _Event) -> str:
         """The words of its line that state an event's fact; empty where the whole line does."""
@@ -311,7 +321,7 @@ class Reader:
     def _prefix(self, line: int, text: str) -> Prefix:
         """One line states many facts; its prefix is read once."""
         if self._last_prefix[0] != line:
-            self._last_prefix = (line, read_prefix(text, self._year))
+            self._last_prefix = (line, read_prefix(text[:MAX_PREFIX], self._year))
         return self._last_prefix[1]
 
     def _note_spans(
