@@ -254,8 +254,9 @@ def _engine(name: str, spec: str, case: Case) -> Outcome:
     if explicit is not None:
         return _spec(explicit, spec, f"{name}'s version")
     low, high = case.intervals.get(name, (None, None))
-    truth = versions.interval_within(low, high, spec)
-    return Outcome(truth) if truth is not Truth.UNKNOWN else unknown(f"{name}'s version")
+    # Wordings were seen in sampled releases only, so they may bear a range out but never rule it out.
+    inside = versions.interval_within(low, high, spec) is Truth.YES
+    return YES if inside else unknown(f"{name}'s version")
 
 
 def _spec(version: str | None, spec: str, lack: str) -> Outcome:
