@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from diagnoser.agent.evaluation import BINS, LabelledCase
+from diagnoser.agent.evaluation import LabelledCase, calibration_error
 from diagnoser.agent.session import DEFAULTS, Options, run
 from diagnoser.inference.weights import WEIGHTS, log_odds, probability
 
@@ -18,7 +18,6 @@ FOLDS = 5
 PULL = 0.5
 STEP = 0.05
 ROUNDS = 1500
-
 
 AGAINST = frozenset(["not_supported", "weakened", "applies_unknown", "none_unknown"])
 """Terms that may never speak for a cause, whatever a set of cases says: what was not checked proves nothing."""
@@ -82,21 +81,18 @@ def calibrate(samples: Sequence[Sample]) -> Fit:
         held = [sample for sample in samples if _fold(sample.group) == fold]
         weights = fit_weights([sample for sample in samples if _fold(sample.group) != fold])
         after += [(probability(log_odds(sample.terms, weights)), sample.right) for sample in held]
-    return Fit(fit_weights(samples), len(samples), _error(before), _error(after), _loss(before), _loss(after))
+    return Fit(
+        fit_weights(samples),
+        len(samples),
+        calibration_error(before),
+        calibration_error(after),
+        _loss(before),
+        _loss(after),
+    )
 
 
 def _fold(group: str) -> int:
     return zlib.crc32(group.encode()) % FOLDS
-
-
-def _error(judged: Sequence[tuple[float, bool]]) -> float:
-    """Expected calibration error over equal bins."""
-    bins: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
-    for said, right in judged:
-        bins[min(BINS - 1, int(said * BINS))].append((said, right))
-    return sum(abs(sum(said for said, _ in b) - sum(right for _, right in b)) for b in bins) / max(
-        1, len(judged)
-    )
 
 
 def _loss(judged: Sequence[tuple[float, bool]]) -> float:

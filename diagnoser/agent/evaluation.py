@@ -98,23 +98,36 @@ class Report(NamedTuple):
 
     def reliability(self) -> list[tuple[int, float, float]]:
         """Per bin of confidence of the first root of every incident: count, mean confidence, share right."""
-        bins: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
-        for one in self.of("incident"):
-            if one.causes:
-                rule, confidence = one.causes[0]
-                bins[min(BINS - 1, int(confidence * BINS))].append((confidence, rule in one.case.causes))
-        return [
-            (len(b), sum(c for c, _ in b) / len(b), sum(right for _, right in b) / len(b))
-            if b
-            else (0, 0.0, 0.0)
-            for b in bins
-        ]
+        return reliability(self._first_roots())
 
     def calibration_error(self) -> float:
         """Expected calibration error over equal bins (Guo et al. 2017, ICML)."""
-        bins = self.reliability()
-        total = sum(count for count, _, _ in bins)
-        return sum(count * abs(mean - right) for count, mean, right in bins) / total if total else math.nan
+        return calibration_error(self._first_roots())
+
+    def _first_roots(self) -> list[tuple[float, bool]]:
+        """What was said of the first root of every incident, and whether it was right."""
+        firsts = ((one.causes[0], one.case) for one in self.of("incident") if one.causes)
+        return [(confidence, rule in case.causes) for (rule, confidence), case in firsts]
+
+
+def reliability(judged: Sequence[tuple[float, bool]]) -> list[tuple[int, float, float]]:
+    """Per equal bin of what was said (0 to 1): count, mean said, share right; zeros for an empty bin."""
+    bins: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
+    for said, right in judged:
+        bins[min(BINS - 1, int(said * BINS))].append((said, right))
+    return [
+        (len(one), sum(said for said, _ in one) / len(one), sum(right for _, right in one) / len(one))
+        if one
+        else (0, 0.0, 0.0)
+        for one in bins
+    ]
+
+
+def calibration_error(judged: Sequence[tuple[float, bool]]) -> float:
+    """Expected calibration error; not a number where nothing was judged."""
+    bins = reliability(judged)
+    total = sum(count for count, _, _ in bins)
+    return sum(count * abs(mean - right) for count, mean, right in bins) / total if total else math.nan
 
 
 def load_cases(files: Iterable[Path]) -> list[LabelledCase]:

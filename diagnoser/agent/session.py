@@ -1,6 +1,5 @@
 """From what the user gave to the answer."""
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -95,7 +94,7 @@ def run_text(text: str | bytes, options: Options = DEFAULTS, name: str = "stdin"
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     catalog = _catalog(options)
     read = read_sources([Source.from_bytes(name, data)], catalog, options)
-    return judge_readings(read.readings, catalog.pack, launch=options.launch)
+    return judge_readings(read.readings, catalog.pack, launch=options.launch, with_facts=options.with_facts)
 
 
 def diagnose(given: str | Path | Sequence[str | Path], options: Options = DEFAULTS) -> Diagnosis:
@@ -124,8 +123,3 @@ def year_now() -> int:
     import time
 
     return time.gmtime().tm_year
-
-
-def from_terminal() -> bool:
-    """Whether standard input is a person."""
-    return sys.stdin is not None and sys.stdin.isatty()

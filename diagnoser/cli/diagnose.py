@@ -140,7 +140,7 @@ def _paths(paths: list[str]) -> list[str] | str:
         if path == "-" or Path(path).exists() or any(character in path for character in "*?["):
             continue
         close = difflib.get_close_matches(path, COMMANDS, n=1)
-        also = f"; did you mean the command `diagnose {close[0]}`?" if close and len(paths) >= 1 else ""
+        also = f"; did you mean the command `diagnose {close[0]}`?" if close else ""
         if len(paths) == 1 or close:
             return f"{path}: there is no such file or folder{also}"
     return paths

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from diagnoser.facts.base import Evidence
 from diagnoser.facts.factbase import Sighting
+from diagnoser.inference.blocks import Span
 from diagnoser.inference.diagnosis import DocumentRead
-from diagnoser.inference.reading import Reading, Span
+from diagnoser.inference.reading import Reading
 from diagnoser.rulebook.words import ENGINES
 
 

@@ -7,9 +7,7 @@ from typing import Any
 from diagnoser.facts.base import Fact
 from diagnoser.inference.diagnosis import FixText
 from diagnoser.inference.evaluate import values_of
-
-ACTIONS = ("set_flag", "unset_flag", "set_env", "unset_env", "install", "run", "do")
-
+from diagnoser.rulebook.words import ACTIONS
 
 _HARMLESS = re.compile(r"[\w./:+@%=~-][\w./:+@%=~ -]{0,199}", re.ASCII)
 """What of a log may stand in a command to copy: nothing that a shell or a terminal would act on."""

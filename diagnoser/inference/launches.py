@@ -1,7 +1,6 @@
 """The life of a server in one log: launches, each with its own facts."""
 
 from collections import Counter
-from collections.abc import Iterable
 
 from diagnoser.facts.factbase import FactBase
 from diagnoser.facts.series import SeriesStore
@@ -106,10 +105,3 @@ class Launches:
         while len(self.items) > KEPT_LAUNCHES + 2:
             del self.items[2]
             self.dropped += 1
-
-
-def merge_launches(parts: Iterable[Launches]) -> Launches:
-    merged = Launches()
-    for part in parts:
-        merged = merged.merge(part)
-    return merged

@@ -10,7 +10,8 @@ from diagnoser.facts.base import Fact, Found
 from diagnoser.facts.engine import Engine, ExceptionRaised, Message, ServerArg
 from diagnoser.facts.factbase import FactBase, Sighting
 from diagnoser.facts.registry import kind_class
-from diagnoser.inference.catalog import Catalog, Target
+from diagnoser.inference.blocks import Span, find_blocks, inside_blocks, is_prompt, join_spans
+from diagnoser.inference.catalog import Catalog
 from diagnoser.inference.launches import Launch, Launches
 from diagnoser.inference.lines import ChunkLines
 from diagnoser.inference.narrow import LONG_BLOCK
@@ -25,21 +26,8 @@ from diagnoser.sources import redaction
 MAX_HELD = 8 * 1024 * 1024
 """How much of a block that reaches over the end of a chunk is held back for the next chunk."""
 
-
 MAX_CALLS = 4000
 """How often one parser is called in one chunk (4 MiB): a storm of a million errors says nothing new."""
-
-
-class Span(NamedTuple):
-    """A stretch of a source: a block of one kind such as an nvidia-smi table, or the log around it (kind None).
-
-    votes: what speaks for each engine in a log, with its count, sorted by name.
-    """
-
-    kind: str | None
-    first_line: int
-    last_line: int
-    votes: tuple[tuple[str, int], ...] = ()
 
 
 class _Event(NamedTuple):
@@ -92,18 +80,6 @@ class Reading:
         return merged
 
 
-def join_spans(spans: list[Span]) -> list[Span]:
-    """Neighbouring log stretches become one; blocks stay apart."""
-    joined: list[Span] = []
-    for span in spans:
-        if joined and span.kind is None and joined[-1].kind is None:
-            votes = Counter(dict(joined[-1].votes)) + Counter(dict(span.votes))
-            joined[-1] = joined[-1]._replace(last_line=span.last_line, votes=tuple(sorted(votes.items())))
-        else:
-            joined.append(span)
-    return joined
-
-
 class Reader:
     """Reads the chunks of one source in order.
 
@@ -127,17 +103,16 @@ class Reader:
         hits = self._catalog.scanner.scan(data)
         buffer = self._redacted(data, hits)
         lines = ChunkLines(buffer)
-        targets = self._catalog.targets
-        blocks = list(_blocks(lines, hits, targets))
+        blocks = list(find_blocks(lines, hits, self._catalog.targets))
         end = len(lines)
         if not last and blocks and blocks[-1][1].stop == end:
             start = blocks[-1][1].start
             held = bytes(buffer[lines.start(start) :])
-            if (start > 0 and len(held) <= MAX_HELD) or (start == 0 and len(held) <= MAX_HELD):
+            if len(held) <= MAX_HELD:
                 self._held, self._held_line = held, first_line + start
                 del blocks[-1]
                 end = start
-        inside = _inside(blocks, end)
+        inside = inside_blocks(blocks, end)
         self._read_blocks(lines, blocks, first_line)
         self._read_log(lines, buffer, hits, inside, end, first_line)
         self._note_spans(lines, blocks, end, first_line)
@@ -181,7 +156,7 @@ class Reader:
                 before = launch
                 launch = launches.open(first_line + event.line)
                 if launch is not before:
-                    self._read_series(lines, buffer, start, event.line, before, inside, first_line)
+                    self._read_series(lines, buffer, start, event.line, before, first_line)
                     start = event.line
             elif event.mark is not None:
                 launch.marks[event.mark] += 1
@@ -197,7 +172,7 @@ class Reader:
                     sighting = sighting._replace(text=lines.focus(event.line, words))
                 launch.facts.add(event.fact, sighting)
             launch.last_line = first_line + event.last
-        self._read_series(lines, buffer, start, end, launch, inside, first_line)
+        self._read_series(lines, buffer, start, end, launch, first_line)
         for line in odd:
             self.reading.odd.add(self.reading.name, first_line + line, lines.excerpt(line, line))
 
@@ -293,7 +268,6 @@ class Reader:
         start: int,
         end: int,
         launch: Launch,
-        inside: bytearray,
         first_line: int,
     ) -> None:
         if start >= end:
@@ -343,57 +317,11 @@ class Reader:
             start += 1
         while end > start and not lines[end - 1].strip():
             end -= 1
-        if start == end or (end - start <= 2 and all(_is_prompt(lines[i]) for i in range(start, end))):
+        if start == end or (end - start <= 2 and all(is_prompt(lines[i]) for i in range(start, end))):
             return
         first, last = first_line + start, first_line + end - 1
         votes = Counter(name for line, name in self._votes if first <= line <= last)
         yield Span(None, first, last, tuple(sorted(votes.items())))
-
-
-def _is_prompt(line: str) -> bool:
-    stripped = line.strip()
-    return (
-        not stripped
-        or stripped.startswith(("$ ", "# ", "> ", "% ", "```"))
-        or (len(stripped) < 200 and ("$ nvidia-smi" in stripped or "# nvidia-smi" in stripped))
-    )
-
-
-def _blocks(lines: ChunkLines, hits: list[Hit], targets: list[Target]) -> Iterator[tuple[Parser, range]]:
-    """The blocks of a chunk in order, none overlapping; where two claim a line the one that began first wins."""
-    claimed: list[tuple[Parser, range]] = []
-    tried: set[tuple[str, int]] = set()
-    covered: dict[str, int] = {}
-    for hit in hits:
-        for handle in targets[hit.literal].parsers:
-            if not handle.block:
-                continue
-            parser = handle.parser
-            if parser.extent is None:
-                continue
-            line = lines.at(hit.end - 1)
-            if line < covered.get(parser.name, 0) or (parser.name, line) in tried:
-                continue
-            tried.add((parser.name, line))
-            extent = parser.extent(lines, line)
-            if extent is None or len(extent) == 0:
-                continue
-            covered[parser.name] = extent.stop
-            claimed.append((parser, extent))
-    claimed.sort(key=lambda block: (block[1].start, -block[1].stop))
-    taken = 0
-    for parser, extent in claimed:
-        if extent.start >= taken:
-            yield parser, extent
-            taken = extent.stop
-
-
-def _inside(blocks: list[tuple[Parser, range]], end: int) -> bytearray:
-    """A flag for each line: whether it belongs to a block."""
-    inside = bytearray(end)
-    for _, extent in blocks:
-        inside[extent.start : extent.stop] = b"\x01" * len(extent)
-    return inside
 
 
 def _event(found: Found, order: int) -> _Event:

@@ -58,7 +58,6 @@ KEPT_ARGS = frozenset(
 _UNSET = (None, False, "", "[]", "{}")
 _SECRET = lazy(r"(?:^|_)(?:api_key|admin_api_key|password|ssl_keyfile_password|hf_token|watermark\w*)(?:$|_)")
 _ARGS = lazy(r"server_args=(?:ServerArgs\(|\{)")
-_PATH_ARGS = ("model_path", "speculative_draft_model_path")
 
 
 def parse_server_args(lines: Lines, i: int) -> Iterator[Found]:

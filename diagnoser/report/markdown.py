@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from diagnoser.inference.diagnose import NO_KNOWN_CAUSE
 from diagnoser.inference.diagnosis import Diagnosis, Finding
+from diagnoser.report.markup import code, longest_run, plain
 
 
 def render(diagnosis: Diagnosis) -> str:
@@ -17,7 +18,7 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"## {NO_KNOWN_CAUSE.capitalize()}"
         for odd in diagnosis.unknown:
             yield ""
-            yield f"Unknown line, seen {odd.count}x, {_code(f'{odd.document}:{odd.line}')}:"
+            yield f"Unknown line, seen {odd.count}x, {code(f'{odd.document}:{odd.line}')}:"
             yield from _fence(odd.text)
     for finding in causes:
         yield from _cause(finding)
@@ -25,7 +26,7 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     if folded:
         yield "### Consequences"
         for finding in folded:
-            yield f"- {_text(finding.title)} ({_code(finding.rule)}, because of {_code(finding.because_of or '')})"
+            yield f"- {plain(finding.title)} ({code(finding.rule)}, because of {code(finding.because_of or '')})"
         yield ""
     aside = [
         f for f in diagnosis.findings if f.role == "bystander" or (f.role == "root" and f.severity == "info")
@@ -33,65 +34,48 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     if aside:
         yield "### Seen, and not the cause"
         for finding in aside:
-            yield f"- {_text(finding.title)} ({_code(finding.rule)})"
+            yield f"- {plain(finding.title)} ({code(finding.rule)})"
         yield ""
     if diagnosis.questions:
         yield "### What would decide"
         for question in diagnosis.questions:
-            yield f"- {_text(question.question)} {_code(question.command)}"
+            yield f"- {plain(question.question)} {code(question.command)}"
         yield ""
     yield "### Read"
     for document in diagnosis.coverage:
-        yield f"- {_code(document.document)}: {document.kind}, lines {document.first_line} to {document.last_line}"
+        yield f"- {code(document.document)}: {document.kind}, lines {document.first_line} to {document.last_line}"
         for note in document.notes:
-            yield f"  - {_text(note)}"
+            yield f"  - {plain(note)}"
     for text in [*diagnosis.notes, *diagnosis.unreadable]:
-        yield f"- {_text(text)}"
+        yield f"- {plain(text)}"
 
 
 def _cause(finding: Finding) -> Iterator[str]:
-    yield f"## {_text(finding.title)} ({finding.confidence:.0%})"
-    yield f"{_code(finding.rule)}, {finding.effect.replace('_', ' ')}, {finding.severity}"
+    yield f"## {plain(finding.title)} ({finding.confidence:.0%})"
+    yield f"{code(finding.rule)}, {finding.effect.replace('_', ' ')}, {finding.severity}"
     yield ""
-    yield _text(finding.summary)
+    yield plain(finding.summary)
     for place in finding.evidence:
         yield ""
-        yield f"{_code(f'{place.document}:{place.line}')}"
+        yield f"{code(f'{place.document}:{place.line}')}"
         yield from _fence(place.text)
     if finding.gain is not None:
         yield ""
         gain = finding.gain
-        yield f"Undoing it gave {gain.change} {gain.metric} ({gain.where}; {gain.source})."
+        yield f"Undoing it gave {gain.change} {gain.metric} ({plain(gain.where)}; {plain(gain.source)})."
     for fix in finding.fixes:
         yield ""
-        yield f"Fix (risk {fix.risk}{', restart' if fix.restart else ''}{', undo: ' + fix.undo if fix.undo else ''}):"
+        details = [f"risk {fix.risk}", *(["restart"] if fix.restart else [])]
+        details += [f"undo: {plain(fix.undo)}"] if fix.undo else []
+        yield f"Fix ({', '.join(details)}):"
         yield from _fence(fix.command)
         if fix.note:
-            yield _text(fix.note)
+            yield plain(fix.note)
     yield ""
 
 
 def _fence(text: str) -> Iterator[str]:
-    longest = max((len(run) for run in _backticks(text)), default=0)
-    fence = "`" * max(3, longest + 1)
+    fence = "`" * max(3, longest_run(text) + 1)
     yield fence
     yield text
     yield fence
-
-
-def _backticks(text: str) -> Iterator[str]:
-    run = ""
-    for character in text + " ":
-        if character == "`":
-            run += character
-        elif run:
-            yield run
-            run = ""
-
-
-def _code(text: str) -> str:
-    return f"`` {text} ``" if "`" in text else f"`{text}`"
-
-
-def _text(text: str) -> str:
-    return text.replace("<", "&lt;").replace("\n", " ")

@@ -18,10 +18,15 @@ def plain(text: str) -> str:
 def code(text: str) -> str:
     """A code span; the fence is longer than any run of backticks inside."""
     line = text.replace("\n", " ")
-    longest = max(map(len, _RUNS.findall(line)), default=0)
+    longest = longest_run(line)
     fence = "`" * (longest + 1)
     padded = f" {line} " if longest or not line.strip() else line
     return f"{fence}{padded}{fence}"
+
+
+def longest_run(text: str) -> int:
+    """The length of the longest run of backticks; a fence must be longer."""
+    return max(map(len, _RUNS.findall(text)), default=0)
 
 
 def linked(text: str) -> str:

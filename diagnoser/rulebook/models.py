@@ -1,10 +1,10 @@
 """What a rule file may hold: messages (text to fact) and causes (facts to judgement)."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from diagnoser.rulebook.words import Effect, Kind, Mark, Risk, Severity, Status, Strength
+from diagnoser.rulebook.words import ACTIONS, Effect, Kind, Mark, Risk, Severity, Status, Strength
 
 Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.]*(?:-[a-z0-9.]+)*$", max_length=80)]
 
@@ -116,9 +116,6 @@ class Fix(_Model):
         return str(value) if isinstance(value, int | float) else value
 
 
-ACTIONS = ("set_flag", "unset_flag", "set_env", "unset_env", "install", "run", "do")
-
-
 class Gain(_Model):
     """What the fix brought where it was measured. ``change`` is relative ("+10.4%") or a ratio ("4x")."""
 
@@ -199,6 +196,3 @@ class MessagesFile(_Model):
 
     engine: str | None = None
     messages: list[Message]
-
-
-RoleWord = Literal["root", "consequence", "bystander", "echo"]

@@ -14,11 +14,3 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
         return f"{place}: {self.what}" + (f" ({self.cure})" if self.cure else "")
-
-
-class RulebookError(Exception):
-    """A rule pack that does not load; ``problems`` says why."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
-        self.problems = problems

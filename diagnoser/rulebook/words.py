@@ -23,8 +23,10 @@ Effect = Literal[
     "none",
 ]
 
-SEVERITIES: tuple[str, ...] = get_args(Severity)
 EFFECTS: tuple[str, ...] = get_args(Effect)
+
+ACTIONS = ("set_flag", "unset_flag", "set_env", "unset_env", "install", "run", "do")
+"""What a fix may do, one at a time."""
 
 ENGINES = (
     "sglang",

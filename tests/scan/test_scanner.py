@@ -65,3 +65,11 @@ def test_a_pattern_that_runs_away_is_stopped_in_time() -> None:
     with pytest.raises(MatchTimeoutError):
         match_pattern(r"^(?P<x>(a|aa)+)$", "a" * 5000 + "!")
     assert time.monotonic() - began < 5
+
+
+def test_rule_files_and_the_scanner_know_the_same_capture_types() -> None:
+    # The two floors may not import each other, so the list stands in both.
+    from diagnoser.rulebook.compile import CAPTURE_TYPES
+    from diagnoser.scan.template import TYPES
+
+    assert CAPTURE_TYPES == TYPES
