@@ -55,3 +55,16 @@ def test_one_paste_of_several_documents_is_told_apart() -> None:
         + 1
     )
     assert line in [place.line for place in first.evidence]
+
+
+def test_a_symptom_is_noted_and_never_called_harmless() -> None:
+    from diagnoser.inference.diagnosis import Diagnosis, Finding
+    from diagnoser.report import plain
+
+    seen = Finding(
+        rule="slow-decode", title="One stream is slow", kind="symptom", role="bystander",
+        effect="decode_slower", severity="info", confidence=0.9, summary="",
+    )  # fmt: skip
+    shown = plain.render(Diagnosis(version="0", headline="no known cause", findings=[seen]), width=80)
+    assert "noted    One stream is slow" in shown
+    assert "harmless" not in shown

@@ -36,7 +36,10 @@ def layout(diagnosis: Diagnosis, *, quiet: bool = False) -> Iterator[Line]:
 
     quiet: only the leading cause with its proof and first fix, and what was not read.
     """
-    causes, noted = diagnosis.causes, [f for f in diagnosis.roots if f.severity == "info"]
+    causes = diagnosis.causes
+    # A symptom that no cause explains is worth knowing and never harmless.
+    noted = [f for f in diagnosis.roots if f.severity == "info"]
+    noted += [f for f in diagnosis.findings if f.role == "bystander" and f.kind == "symptom"]
     if diagnosis.headline == NO_KNOWN_CAUSE:
         yield from _nothing_known(diagnosis)
     for number, finding in enumerate(causes[:1] if quiet else causes):
@@ -67,7 +70,7 @@ def _aside(diagnosis: Diagnosis, noted: list[Finding]) -> Iterator[Line]:
         yield from _row("noted", [Piece(finding.title), Piece(f" ({finding.rule}, info)", "dim")])
         for place in finding.evidence[:1]:
             yield from _row("", [_place(place), Piece("  " + _one_line(place.text), "dim")])
-    harmless = [f for f in diagnosis.findings if f.role == "bystander" and f.kind != "engine"]
+    harmless = [f for f in diagnosis.findings if f.role == "bystander" and f.kind == "bystander"]
     if harmless:
         yield BLANK
         pieces = []
