@@ -49,6 +49,8 @@ def main() -> None:
         folder = Path(name)
         log = paste(2000, folder)
         env = {**os.environ, "DIAGNOSER_CACHE": str(folder / "cache")}
+        # An installed package has its bytecode; without it every call would compile a hundred modules.
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
         first = seconds([diagnose, "-"], env, log)
         rows = [
             ("python -c pass", median([sys.executable, "-c", "pass"], env)),

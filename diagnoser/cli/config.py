@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,8 @@ def fill(options: argparse.Namespace) -> None:
     file = path()
     if file is None:
         return
+    import tomllib
+
     try:
         data = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:

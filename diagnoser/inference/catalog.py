@@ -6,7 +6,7 @@ from typing import NamedTuple
 from diagnoser.parsers import registry
 from diagnoser.parsers.base import Parser
 from diagnoser.rulebook import cache
-from diagnoser.rulebook.book import fingerprint
+from diagnoser.rulebook.book import fingerprint, stamp
 from diagnoser.rulebook.pack import Pack
 from diagnoser.scan.scanner import HyperscanScanner, NaiveScanner, Scanner, fast_available
 from diagnoser.sources import redaction
@@ -97,6 +97,9 @@ def catalog_for(folders: tuple[str, ...], naive: bool = False) -> Catalog:
 
 def _entries() -> list[registry.Entry]:
     """The table of parsers, from the cache where it can be."""
+    shipped = cache.read_shipped("parsers", stamp())
+    if shipped is not None:
+        return [registry.Entry(*entry) for entry in shipped]
     key = cache.key_of(["parsers", *fingerprint("parsers")])
     plain = cache.read_plain("parsers", key)
     if plain is not None:

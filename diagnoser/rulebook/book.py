@@ -1,6 +1,7 @@
 """The rulebook's door: the pack for some rule folders, from the cache where it can be."""
 
 import os
+from functools import cache as once
 from functools import lru_cache
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from diagnoser.rulebook.pack import FORMAT, Pack
 from diagnoser.version import __version__
 
 _PACKAGE = Path(__file__).resolve().parent.parent
+_COMPILES = ("facts", "rulebook")
+"""The facts' fields and this package's own code decide what compiles, so they are part of every key."""
 
 
 def builtin_folder() -> Path:
@@ -36,31 +39,49 @@ def default_folders(extra: tuple[Path, ...] = ()) -> tuple[Path, ...]:
 @lru_cache(maxsize=8)
 def pack_for(folders: tuple[Path, ...]) -> Pack:
     """The compiled pack of these folders. A rule that is wrong is left out and named in ``pack.problems``."""
-    key = _key(folders)
-    plain = cache.read_plain("pack", key)
-    if plain is not None:
-        try:
-            return Pack.from_plain(plain)
-        except (ValueError, TypeError, IndexError):
-            pass
+    if folders == (builtin_folder(),) and (shipped := _pack(cache.read_shipped("pack", stamp()))):
+        return shipped
+    key = cache.key_of([__version__, str(FORMAT), *fingerprint(*folders, *_COMPILES)])
+    if kept := _pack(cache.read_plain("pack", key)):
+        return kept
+    pack = compiled(folders)
+    cache.write_plain("pack", key, pack.as_plain())
+    return pack
+
+
+def _pack(plain: object) -> Pack | None:
+    try:
+        return Pack.from_plain(plain) if isinstance(plain, list) else None
+    except (ValueError, TypeError, IndexError):
+        return None
+
+
+def compiled(folders: tuple[Path, ...]) -> Pack:
+    """The pack of these folders, read from their YAML files."""
     from diagnoser.facts.registry import kinds
     from diagnoser.rulebook.compile import compile_pack
     from diagnoser.rulebook.load import load
 
     pack, _ = compile_pack(load(list(folders)), kinds())
-    cache.write_plain("pack", key, pack.as_plain())
     return pack
+
+
+@once
+def stamp() -> str:
+    """What the shipped tables must have been made from to be used.
+
+    An installed package does not change: its version is enough. In a checkout it is every file's time and size.
+    """
+    folder = builtin_folder()
+    if folder.parent == _PACKAGE:
+        return __version__
+    return cache.key_of([__version__, str(FORMAT), *fingerprint(folder, *_COMPILES, "parsers")])
 
 
 def fingerprint(*places: str | Path) -> list[str]:
     """What changes when a file in these folders changes; names without a slash are parts of the package."""
     folders = [str(place) if isinstance(place, Path) else str(_PACKAGE / place) for place in places]
     return [f"{name}:{size}:{changed}" for folder in folders for name, size, changed in _listing(folder)]
-
-
-def _key(folders: tuple[Path, ...]) -> str:
-    # The facts' fields and this package's own code decide what compiles, so they are part of the key.
-    return cache.key_of([__version__, str(FORMAT), *fingerprint(*folders, "facts", "rulebook")])
 
 
 def _listing(folder: str) -> list[tuple[str, int, int]]:

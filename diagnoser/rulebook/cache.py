@@ -14,6 +14,11 @@ from typing import Any
 
 _DIGEST = 32
 KEPT_ENTRIES = 8
+_MARSHAL = 4
+"""The marshal format that every supported Python reads, so that a wheel serves them all."""
+
+SHIPPED = Path(__file__).resolve().parent.parent / "compiled"
+"""Tables made when the package was built (`diagnoser.inference.shipped`), so that the first call is fast too."""
 
 
 def folder() -> Path:
@@ -38,8 +43,15 @@ def key_of(parts: list[str]) -> str:
 def read(kind: str, key: str) -> bytes | None:
     """The bytes kept under ``key``, or None where there are none or they are damaged."""
     try:
-        data = (folder() / f"{key}.{kind}").read_bytes()
-    except (OSError, RuntimeError):
+        return _checked(folder() / f"{key}.{kind}")
+    except RuntimeError:
+        return None
+
+
+def _checked(path: Path) -> bytes | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
         return None
     body = data[_DIGEST:]
     if len(data) <= _DIGEST or hashlib.blake2b(body, digest_size=_DIGEST).digest() != data[:_DIGEST]:
@@ -70,14 +82,28 @@ def _prune(target: Path, kind: str) -> None:
 
 def read_plain(kind: str, key: str) -> Any:
     """The tables kept under ``key``, or None."""
-    body = read(kind, key)
-    if body is None:
-        return None
-    try:
-        return marshal.loads(body)
-    except (ValueError, EOFError, TypeError):
-        return None
+    return _plain(read(kind, key))
 
 
 def write_plain(kind: str, key: str, plain: Any) -> bool:
-    return write(kind, key, marshal.dumps(plain))
+    return write(kind, key, marshal.dumps(plain, _MARSHAL))
+
+
+def read_shipped(kind: str, stamp: str) -> Any:
+    """The tables that came with the package, or None where there are none of this stamp."""
+    plain = _plain(_checked(SHIPPED / kind))
+    return plain[1] if isinstance(plain, list) and plain[0] == stamp else None
+
+
+def write_shipped(target: Path, kind: str, stamp: str, plain: Any) -> None:
+    """Raises OSError."""
+    body = marshal.dumps([stamp, plain], _MARSHAL)
+    target.mkdir(parents=True, exist_ok=True)
+    (target / kind).write_bytes(hashlib.blake2b(body, digest_size=_DIGEST).digest() + body)
+
+
+def _plain(body: bytes | None) -> Any:
+    try:
+        return None if body is None else marshal.loads(body)
+    except (ValueError, EOFError, TypeError):
+        return None
