@@ -1,0 +1,1 @@
+"""Two sides held beside each other: what differs, what of it can matter."""

@@ -1,0 +1,1 @@
+"""The confirming re-benchmark: arms, launches, load, guards, statistics, journal, verdict."""
