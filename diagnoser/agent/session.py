@@ -57,7 +57,9 @@ def read_sources(
             read.unreadable.append(f"{source.name}: {source.reason}")
             continue
         reader = Reader(catalog, source.name, source.host, options.year)
-        for chunk in options.window.chunks(unwrapped(source.chunks()), options.year):
+        for chunk in options.window.chunks(
+            unwrapped(source.chunks()), options.year, reader.reading.notes.append
+        ):
             reader.feed(chunk.data, chunk.first_line, last=chunk.last)
             if progress is not None:
                 progress(source.name, chunk.offset + len(chunk.data), source.size)

@@ -40,6 +40,8 @@ class Fact(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     kind: ClassVar[str] = ""
+    kept: ClassVar[int] = 256
+    """How many different facts of one family a FactBase keeps from the family's first sighting on."""
 
     @property
     def family(self) -> str:

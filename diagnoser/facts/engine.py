@@ -15,6 +15,7 @@ class Message(Fact):
     """A message of the rule packs was said. ``fields`` holds its captures, sorted by name."""
 
     kind: ClassVar[str] = "message"
+    kept: ClassVar[int] = 128
     id: str
     fields: tuple[tuple[str, str], ...] = ()
 
@@ -41,6 +42,7 @@ class ServerArg(Fact):
     """
 
     kind: ClassVar[str] = "server_arg"
+    kept: ClassVar[int] = 8
     name: str
     value: Scalar
     asked: bool | None = None
@@ -101,6 +103,7 @@ class Capacity(Fact):
     """A size the server settled on: kv_tokens, kv_size_gb, weights_gb, free_gb, max_running_requests."""
 
     kind: ClassVar[str] = "capacity"
+    kept: ClassVar[int] = 64
     name: str
     value: float
 

@@ -50,6 +50,7 @@ class NcclPath(Fact):
     """A way that some pair of ranks uses; sightings count the channels. Fields as in `NcclTransport`."""
 
     kind: ClassVar[str] = "nccl_path"
+    kept: ClassVar[int] = 8
     via: str
     gdr: bool | None = None
     same_node: bool | None = None

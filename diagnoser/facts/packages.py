@@ -26,6 +26,7 @@ class Package(Fact):
     """
 
     kind: ClassVar[str] = "package"
+    kept: ClassVar[int] = 8
     name: str
     version: str | None = None
     local: str | None = None

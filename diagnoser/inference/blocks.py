@@ -7,7 +7,7 @@ from typing import NamedTuple
 from diagnoser.inference.catalog import Target
 from diagnoser.inference.lines import ChunkLines
 from diagnoser.parsers.base import Parser
-from diagnoser.scan.scanner import Hit
+from diagnoser.scan.scanner import Hits
 
 
 class Span(NamedTuple):
@@ -22,16 +22,22 @@ class Span(NamedTuple):
     votes: tuple[tuple[str, int], ...] = ()
 
 
-def join_spans(spans: list[Span]) -> list[Span]:
-    """Neighbouring log stretches become one; blocks stay apart."""
-    joined: list[Span] = []
-    for span in spans:
-        if joined and span.kind is None and joined[-1].kind is None:
-            votes = Counter(dict(joined[-1].votes)) + Counter(dict(span.votes))
-            joined[-1] = joined[-1]._replace(last_line=span.last_line, votes=tuple(sorted(votes.items())))
+MAX_SPANS = 1000
+"""How many documents of one source are told apart; what stands behind them counts as part of the last."""
+
+
+def join_spans(spans: list[Span], more: list[Span]) -> list[Span]:
+    """``spans`` with those that stand behind them. Neighbouring log stretches become one; blocks stay apart."""
+    for span in more:
+        last = spans[-1] if spans else None
+        if last is not None and last.kind is None and span.kind is None:
+            votes = Counter(dict(last.votes)) + Counter(dict(span.votes))
+            spans[-1] = last._replace(last_line=span.last_line, votes=tuple(sorted(votes.items())))
+        elif last is not None and len(spans) >= MAX_SPANS:
+            spans[-1] = last._replace(last_line=span.last_line)
         else:
-            joined.append(span)
-    return joined
+            spans.append(span)
+    return spans
 
 
 def is_prompt(line: str) -> bool:
@@ -44,7 +50,7 @@ def is_prompt(line: str) -> bool:
     )
 
 
-def find_blocks(lines: ChunkLines, hits: list[Hit], targets: list[Target]) -> Iterator[tuple[Parser, range]]:
+def find_blocks(lines: ChunkLines, hits: Hits, targets: list[Target]) -> Iterator[tuple[Parser, range]]:
     """The blocks of a chunk in order, none overlapping; where two claim a line the one that began first wins."""
     claimed: list[tuple[Parser, range]] = []
     tried: set[tuple[str, int]] = set()

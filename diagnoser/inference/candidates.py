@@ -11,6 +11,7 @@ from diagnoser.inference.truth import NO, Outcome, Truth, disjunction
 from diagnoser.inference.weights import log_odds, probability
 from diagnoser.parsers.prefix import MAX_PREFIX, read_prefix
 from diagnoser.rulebook.pack import Pack
+from diagnoser.scan.template import MatchTimeoutError
 
 MAX_EVIDENCE = 4
 
@@ -54,8 +55,8 @@ def _guarded(
 ) -> Candidate | None:
     try:
         return judge(identifier, cause, case)
-    except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
-        # A user's rule may hold what no check foresaw; one rule must not stop the answer.
+    except (TypeError, ValueError, AttributeError, KeyError, RecursionError, MatchTimeoutError) as error:
+        # A user's rule may hold what no check foresaw, or a pattern that takes too long; it must not stop the answer.
         if broken is not None:
             broken.append(f"rule {identifier} could not be evaluated: {type(error).__name__}: {error}")
         return None

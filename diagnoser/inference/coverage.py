@@ -1,11 +1,13 @@
 """Which of the lines that a log itself calls warnings are known to the rule packs and parsers."""
 
+from collections.abc import Iterator
+
 from diagnoser.facts.engine import ExceptionRaised
 from diagnoser.inference.catalog import Catalog
 from diagnoser.inference.lines import ChunkLines
 from diagnoser.inference.odd import is_raised
 from diagnoser.inference.reading import Reader, _Event
-from diagnoser.scan.scanner import Hit
+from diagnoser.scan.scanner import Hits
 
 
 class WarningReader(Reader):
@@ -21,8 +23,8 @@ class WarningReader(Reader):
         self.known = 0
 
     def _events(
-        self, lines: ChunkLines, hits: list[Hit], inside: bytearray, end: int, first_line: int
-    ) -> tuple[list[_Event], list[int]]:
+        self, lines: ChunkLines, hits: Hits, inside: bytearray, end: int, first_line: int
+    ) -> tuple[list[_Event], Iterator[int]]:
         events, _ = super()._events(lines, hits, inside, end, first_line)
         known = {
             number
@@ -33,4 +35,4 @@ class WarningReader(Reader):
         odd = [number for number in raised if number not in known]
         self.raised += len(raised)
         self.known += len(raised) - len(odd)
-        return events, odd
+        return events, iter(odd)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from diagnoser.facts.factbase import FactBase, Sighting, merge_all
+from diagnoser.facts.factbase import KEPT_FAMILIES, FactBase, Sighting, merge_all
 from diagnoser.inference.candidates import Candidate, candidates
 from diagnoser.inference.case import Case, interval
 from diagnoser.inference.diagnosis import (
@@ -80,6 +80,10 @@ def judge_readings(
     named = name_documents(readings)
     parts = [_judge(group, pack, named, extra) for group in servers(chosen)]
     parts.sort(key=lambda part: -max((item.score for item in part.ranked if item.role == "root"), default=0))
+    overfull = sorted({kind for part in parts for kind in part.case.facts.overfull})
+    notes += [
+        f"more than {KEPT_FAMILIES} different {kind} were stated; the rest was not kept" for kind in overfull
+    ]
     timeouts = [place for reading in readings for place in reading.timeouts]
     notes += [f"a pattern ran into its time limit at {place}" for place in timeouts]
     known = [item for part in parts for item in part.ranked if is_known(item, pack.causes)]
@@ -98,7 +102,8 @@ def judge_readings(
         coverage=[document.read for document in named.documents],
         unreadable=sorted(unreadable),
         notes=notes,
-        incomplete=bool(timeouts) or any(reading.skipped or reading.failed for reading in readings),
+        incomplete=bool(timeouts or overfull)
+        or any(reading.skipped or reading.failed for reading in readings),
         facts=_facts(parts, named) if with_facts else [],
     )
     return Judged(parts, diagnosis)

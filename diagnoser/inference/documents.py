@@ -1,5 +1,6 @@
 """Names of documents: a paste or a file may hold several, one after the other."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,10 +31,10 @@ class Named:
 
     def document_at(self, source: str, line: int) -> str:
         """The name of the document that holds a line."""
-        for document in self._by_source.get(source, ()):
-            if document.span.first_line <= line <= document.span.last_line:
-                return document.read.document
-        return source
+        here = self._by_source.get(source, [])
+        index = bisect_right(here, line, key=lambda document: document.span.first_line) - 1
+        inside = index >= 0 and line <= here[index].span.last_line
+        return here[index].read.document if inside else source
 
     def evidence(self, place: Sighting) -> Evidence:
         host = next((document.read.host for document in self._by_source.get(place.source, ())), None)

@@ -1,6 +1,6 @@
 """Signs against a case: three-valued, pure."""
 
-import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +11,7 @@ from diagnoser.inference import versions
 from diagnoser.inference.case import Case
 from diagnoser.inference.narrow import narrow
 from diagnoser.inference.truth import NO, YES, Outcome, Truth, conjunction, disjunction, negation, unknown
+from diagnoser.scan.template import match_pattern
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "gt": lambda left, right: left > right,
@@ -20,13 +21,19 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 }
 
 
-def evaluate(sign: list[Any], case: Case) -> Outcome:
+SHOWN_PLACES = 6
+"""How many places of a sign are told; whoever compares places with each other asks for `ALL_PLACES`."""
+
+ALL_PLACES = 1 << 20
+
+
+def evaluate(sign: list[Any], case: Case, places: int = SHOWN_PLACES) -> Outcome:
     """The outcome of a compiled sign (see `rulebook.signs`)."""
     form = sign[0]
     if form == "all":
-        return conjunction(evaluate(inner, case) for inner in sign[1])
+        return conjunction(evaluate(inner, case, places) for inner in sign[1])
     if form == "any":
-        return disjunction(evaluate(inner, case) for inner in sign[1])
+        return disjunction(evaluate(inner, case, places) for inner in sign[1])
     if form == "none":
         return conjunction(negation(evaluate(inner, case)) for inner in sign[1])
     if form == "applies":
@@ -35,17 +42,17 @@ def evaluate(sign: list[Any], case: Case) -> Outcome:
         return _sequence(sign[1], sign[2], case)
     if form == "absent":
         return _absent(sign[1], sign[2], sign[3], case)
-    return _leaf(sign, case)
+    return _leaf(sign, case, places)
 
 
 Matches = list[tuple[Fact, Sightings]]
 
 
-def _leaf(sign: list[Any], case: Case) -> Outcome:
+def _leaf(sign: list[Any], case: Case, most: int) -> Outcome:
     form, name, constraints, times, *_ = sign
     matching, unsure = _matching(form, name, constraints, case)
     if matching:
-        places = _places(matching)
+        places = _places(matching, most)
         if name == "gpu":
             places = tuple(narrow(place, [field for field, *_ in constraints]) for place in places)
         found = Outcome(Truth.YES, places, (), tuple(fact for fact, _ in matching[:3]))
@@ -95,29 +102,54 @@ def _family(form: str, name: str, constraints: list[Any]) -> str:
 
 
 def _total(sign: list[Any], matching: Matches, case: Case) -> float:
-    """How many sightings, or different values, in all or in the busiest stretch of so many minutes."""
+    """How many sightings, or different values, in all or in the busiest stretch of so many seconds."""
     form, name, constraints, _, within_s, distinct = sign
     if distinct is not None:
-        return len({values_of(fact).get(distinct) for fact, _ in matching} - {None})
+        return _distinct(distinct, within_s, matching)
     if within_s is None:
         return sum(sightings.count for _, sightings in matching)
-    minutes = max(1, round(within_s / 60))
     if not constraints:
         tally = case.facts.tally(_family(form, name, []))
-        return tally.most_within(minutes) if tally else 0
+        return tally.most_within(within_s) if tally else 0
     # Only some facts of the family count, so the places kept of them must do.
     kept = Tally()
     for _, sightings in matching:
         for place in sightings.kept():
             kept.add(place.at)
-    return kept.most_within(minutes)
+    return kept.most_within(within_s)
 
 
-def _places(matching: Matches) -> tuple[Sighting, ...]:
-    places = sorted(
-        (place for _, sightings in matching for place in sightings.first), key=lambda place: place.place
+def _distinct(field: str, within_s: float | None, matching: Matches) -> int:
+    """How many different values, in all or in the stretch of so many seconds that has the most."""
+    said = [(values_of(fact).get(field), sightings) for fact, sightings in matching]
+    if within_s is None:
+        return len({value for value, _ in said} - {None})
+    times = sorted(
+        (
+            (place.at, value)
+            for value, sightings in said
+            for place in sightings.kept()
+            if place.at is not None
+        ),
+        key=lambda one: (one[0], str(one[1])),
     )
-    return tuple(places[:6])
+    inside: Counter[Any] = Counter()
+    most = first = 0
+    for at, value in times:
+        inside[value] += value is not None
+        while times[first][0] < at - within_s:
+            inside[times[first][1]] -= times[first][1] is not None
+            first += 1
+        most = max(most, sum(count > 0 for count in inside.values()))
+    return most
+
+
+def _places(matching: Matches, most: int) -> tuple[Sighting, ...]:
+    if most == SHOWN_PLACES:
+        places = (place for _, sightings in matching for place in sightings.first)
+    else:
+        places = (place for _, sightings in matching for place in sightings.kept())
+    return tuple(sorted(places, key=lambda place: place.place)[:most])
 
 
 def values_of(fact: Fact) -> dict[str, Any]:
@@ -139,7 +171,10 @@ def _holds(fact: Fact, constraints: list[Any]) -> Truth:
 
 
 def check(value: Any, operator: str, operand: Any, other: Any = None) -> Truth:
-    """One constraint. None is "not shown" and leaves everything but ``exists`` open."""
+    """One constraint. None is "not shown" and leaves everything but ``exists`` open.
+
+    Raises `MatchTimeoutError` where an expression ran into its time limit.
+    """
     if operator == "exists":
         return _truth((value is not None) == operand)
     if operator == "eq" and operand is None:
@@ -153,7 +188,7 @@ def check(value: Any, operator: str, operand: Any, other: Any = None) -> Truth:
     if operator == "spec":
         return versions.within(str(value), str(operand))
     if operator == "matches":
-        return _truth(re.search(operand, str(value)[:4000]) is not None)
+        return _truth(match_pattern(operand, str(value)[:4000]) is not None)
     if operator == "contains":
         wanted = operand if isinstance(operand, list) else [operand]
         return _truth(any(str(part).casefold() in str(value).casefold() for part in wanted))
@@ -186,7 +221,7 @@ def _number(value: Any) -> float | None:
 
 
 def _sequence(signs: list[Any], within_s: float, case: Case) -> Outcome:
-    outcomes = [evaluate(sign, case) for sign in signs]
+    outcomes = [evaluate(sign, case, ALL_PLACES) for sign in signs]
     together = conjunction(outcomes)
     if not together.yes:
         return together
@@ -211,10 +246,10 @@ def _follows(before: Sighting, after: Sighting, start: Sighting, within_s: float
 
 
 def _absent(after: list[Any], absent: list[Any], within_s: float, case: Case) -> Outcome:
-    first = evaluate(after, case)
+    first = evaluate(after, case, ALL_PLACES)
     if not first.yes:
         return first
-    answers = evaluate(absent, case).sightings
+    answers = evaluate(absent, case, ALL_PLACES).sightings
     for place in first.sightings:
         if any(_follows(place, answer, place, within_s) for answer in answers):
             continue

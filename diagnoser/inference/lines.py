@@ -1,11 +1,15 @@
 """Lines of a chunk, decoded only where somebody looks."""
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import overload
 
 from diagnoser.sources import printable
+
+MAX_DECODED = 20_000
+"""How many lines are kept as text; more are looked at only where a text is nothing but hits."""
 
 MAX_TEXT = 2000
 MAX_LINES = 12
@@ -24,15 +28,17 @@ class ChunkLines(Sequence[str]):
     """The lines of a chunk of bytes as text; ``at(offset)`` gives the index of the line around an offset."""
 
     def __init__(self, data: bytes | bytearray) -> None:
-        self._raw = data.split(b"\n")
-        if self._raw and not self._raw[-1]:
-            self._raw.pop()
-        self._starts = list(accumulate((len(line) + 1 for line in self._raw), initial=0))
+        self._data = data
+        whole = len(data) + (not data.endswith(b"\n") and bool(data))
+        # Four bytes a line: a chunk of nothing but line ends has millions of them.
+        self._starts = array("I", accumulate((len(line) + 1 for line in data.split(b"\n")), initial=0))
+        while self._starts[-1] > whole:
+            self._starts.pop()
         self._text: dict[int, str] = {}
         self._excerpt: tuple[tuple[int, int], str] = ((-1, -1), "")
 
     def __len__(self) -> int:
-        return len(self._raw)
+        return len(self._starts) - 1
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -45,7 +51,12 @@ class ChunkLines(Sequence[str]):
             index += len(self)
         text = self._text.get(index)
         if text is None:
-            text = self._text[index] = self._raw[index].decode("utf-8", "replace")
+            if not 0 <= index < len(self):
+                raise IndexError(index)
+            if len(self._text) >= MAX_DECODED:
+                self._text.clear()
+            raw = self._data[self._starts[index] : self._starts[index + 1] - 1]
+            text = self._text[index] = raw.decode("utf-8", "replace")
         return text
 
     def __iter__(self) -> Iterator[str]:
@@ -58,6 +69,13 @@ class ChunkLines(Sequence[str]):
     def start(self, index: int) -> int:
         """The byte offset where a line starts."""
         return self._starts[index]
+
+    def trimmed(self, first: int, stop: int) -> tuple[int, int]:
+        """The range of lines without the blank ones at its ends."""
+        begin, end = self._starts[first], self._starts[stop]
+        text = bytes(self._data[begin:end])
+        begin, end = end - len(text.lstrip()), begin + len(text.rstrip())
+        return (self.at(begin), self.at(end - 1) + 1) if begin < end else (first, first)
 
     def excerpt(self, first: int, last: int) -> str:
         """The text of some lines as evidence: harmless to a terminal and of bounded size."""

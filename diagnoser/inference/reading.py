@@ -1,5 +1,6 @@
 """One source -> launches, blocks and documents, chunk by chunk, in one scan."""
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from diagnoser.inference.odd import OddLines, is_raised
 from diagnoser.parsers import series
 from diagnoser.parsers.base import Parser
 from diagnoser.parsers.prefix import MAX_PREFIX, Prefix, read_prefix
-from diagnoser.scan.scanner import Hit
+from diagnoser.scan.scanner import Hits
 from diagnoser.scan.template import MatchTimeoutError, match_pattern, match_plan
 from diagnoser.sources import redaction
 
@@ -28,6 +29,10 @@ MAX_HELD = 8 * 1024 * 1024
 
 MAX_CALLS = 4000
 """How often one parser is called in one chunk (4 MiB): a storm of a million errors says nothing new."""
+
+
+MAX_TIMEOUTS = 20
+"""After so many matches that ran into their time limit a wording is not looked for any more in this source."""
 
 
 class _Event(NamedTuple):
@@ -69,7 +74,7 @@ class Reading:
         merged = Reading(self.name, self.host)
         merged.launches = self.launches.merge(other.launches)
         merged.state = self.state.merge(other.state)
-        merged.spans = join_spans(self.spans + other.spans)
+        merged.spans = join_spans(list(self.spans), other.spans)
         merged.odd = self.odd.merge(other.odd)
         merged.notes = self.notes + other.notes
         merged.timeouts = self.timeouts + other.timeouts
@@ -93,6 +98,7 @@ class Reader:
         self._held = b""
         self._held_line = 1
         self._votes: list[tuple[int, str]] = []
+        self._timeouts: Counter[int] = Counter()
         self._last_prefix: tuple[int, Prefix] = (0, read_prefix(""))
 
     def feed(self, data: bytes, first_line: int, *, last: bool) -> None:
@@ -118,8 +124,9 @@ class Reader:
         self._note_spans(lines, blocks, end, first_line)
         self.reading.lines = max(self.reading.lines, first_line + end - 1)
 
-    def _redacted(self, data: bytes, hits: list[Hit]) -> bytes | bytearray:
-        secrets = [hit.end for hit in hits if self._catalog.targets[hit.literal].secret]
+    def _redacted(self, data: bytes, hits: Hits) -> bytes | bytearray:
+        targets = self._catalog.targets
+        secrets = array("I", (hit.end for hit in hits if targets[hit.literal].secret))
         if not secrets:
             return data
         buffer = bytearray(data)
@@ -141,7 +148,7 @@ class Reader:
         self,
         lines: ChunkLines,
         buffer: bytes | bytearray,
-        hits: list[Hit],
+        hits: Hits,
         inside: bytearray,
         end: int,
         first_line: int,
@@ -177,50 +184,59 @@ class Reader:
             self.reading.odd.add(self.reading.name, first_line + line, lines.excerpt(line, line))
 
     def _events(
-        self, lines: ChunkLines, hits: list[Hit], inside: bytearray, end: int, first_line: int
-    ) -> tuple[list[_Event], list[int]]:
+        self, lines: ChunkLines, hits: Hits, inside: bytearray, end: int, first_line: int
+    ) -> tuple[list[_Event], Iterator[int]]:
         events: list[_Event] = []
         known: set[int] = set()
-        odd: dict[int, None] = {}
-        done: set[tuple[int, object]] = set()
+        odd = array("I")
+        stated: set[tuple[int, Fact]] = set()
+        done: set[int | str] = set()  # wordings and parsers that have looked at this line
+        before = -1
         targets = self._catalog.targets
         calls: Counter[str] = Counter()
         for hit in hits:
             target = targets[hit.literal]
+            if not (target.wordings or target.parsers or target.odd):
+                continue
             line = lines.at(hit.end - 1)
             if line >= end or inside[line]:
                 continue
+            if line != before:
+                before = line
+                done.clear()
             for wording in target.wordings:
-                if (line, wording) in done:
+                if wording in done:
                     continue
-                done.add((line, wording))
+                done.add(wording)
                 said = list(self._said(lines, line, wording, first_line))
                 if said:
                     known.add(line)
                     events.extend(said)
             for parser in target.parsers:
-                if parser.block or (line, parser.name) in done:
+                if parser.block or parser.name in done:
                     continue
-                done.add((line, parser.name))
+                done.add(parser.name)
                 calls[parser.name] += 1
                 if calls[parser.name] > MAX_CALLS:
                     continue
                 for found in self._parsed(parser.parser, lines, line):
-                    if (found.first, found.fact) in done:
+                    if (found.first, found.fact) in stated:
                         continue
-                    done.add((found.first, found.fact))
+                    stated.add((found.first, found.fact))
                     # That an exception was raised is read, but what it says only a message knows.
                     start = found.first + isinstance(found.fact, ExceptionRaised)
                     known.update(range(start, min(found.last, found.first + 200) + 1))
                     events.append(_event(found, len(events)))
-            if target.odd:
-                odd[line] = None
+            if target.odd and (not odd or odd[-1] != line):
+                odd.append(line)
         self.reading.skipped.update(
             {name: count - MAX_CALLS for name, count in calls.items() if count > MAX_CALLS}
         )
-        return events, [line for line in odd if line not in known and is_raised(lines[line])]
+        return events, (line for line in odd if line not in known and is_raised(lines[line]))
 
     def _said(self, lines: ChunkLines, line: int, number: int, first_line: int) -> Iterator[_Event]:
+        if self._timeouts[number] >= MAX_TIMEOUTS:
+            return
         pack = self._catalog.pack
         wording = pack.wordings[number]
         message = pack.messages[wording.message]
@@ -229,9 +245,11 @@ class Reader:
             if wording.plan is not None:
                 captures = match_plan(wording.plan, text)
             else:
-                captures = match_pattern(wording.pattern or "", text)
+                captures = match_pattern(wording.pattern or "", text, wording.literal)
         except MatchTimeoutError:
-            self.reading.timeouts.append(f"{self.reading.name}:{first_line + line}: message {message.id}")
+            self._timeouts[number] += 1
+            if self._timeouts[number] <= MAX_TIMEOUTS:
+                self.reading.timeouts.append(f"{self.reading.name}:{first_line + line}: message {message.id}")
             return
         if captures is None:
             return
@@ -308,15 +326,12 @@ class Reader:
             spans.append(Span(parser.document, first_line + extent.start, first_line + extent.stop - 1))
             at = extent.stop
         spans.extend(self._log_span(lines, at, end, first_line))
-        self.reading.spans = join_spans(self.reading.spans + spans)
+        self.reading.spans = join_spans(self.reading.spans, spans)
         self._votes.clear()
 
     def _log_span(self, lines: ChunkLines, start: int, end: int, first_line: int) -> Iterator[Span]:
         """The log between two blocks; prompts and blank lines alone are none."""
-        while start < end and not lines[start].strip():
-            start += 1
-        while end > start and not lines[end - 1].strip():
-            end -= 1
+        start, end = lines.trimmed(start, end)
         if start == end or (end - start <= 2 and all(is_prompt(lines[i]) for i in range(start, end))):
             return
         first, last = first_line + start, first_line + end - 1

@@ -4,14 +4,24 @@ Lines outside are blanked, not removed, so that line numbers stay those of the s
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from diagnoser.parsers.prefix import read_prefix
 from diagnoser.sources import Chunk
 
+HELD_BYTES = 64 << 20
+"""How much of the last lines is held; a longer tail is cut, and the reader is told."""
+
 ABSOLUTE_FROM = 1e8
 """Smaller stamps count from a start (the kernel's uptime) and tell no time of day."""
+
+
+Note = Callable[[str], None]
+
+
+def _unheard(_sentence: str) -> None:
+    pass
 
 
 class Window(NamedTuple):
@@ -24,12 +34,12 @@ class Window(NamedTuple):
     until: float | None = None
     tail: int | None = None
 
-    def chunks(self, chunks: Iterator[Chunk], year: int | None) -> Iterator[Chunk]:
-        """The chunks of a source with everything outside blanked."""
+    def chunks(self, chunks: Iterator[Chunk], year: int | None, note: Note = _unheard) -> Iterator[Chunk]:
+        """The chunks of a source with everything outside blanked. ``note`` hears what could not be done."""
         if self.since is not None or self.until is not None:
             chunks = self._timed(chunks, year)
         if self.tail is not None:
-            chunks = self._last(chunks, self.tail)
+            chunks = _last(chunks, self.tail, note)
         return chunks
 
     def _timed(self, chunks: Iterator[Chunk], year: int | None) -> Iterator[Chunk]:
@@ -47,19 +57,28 @@ class Window(NamedTuple):
         """Whether a time lies in the window."""
         return (self.since is None or at >= self.since) and (self.until is None or at <= self.until)
 
-    @staticmethod
-    def _last(chunks: Iterator[Chunk], count: int) -> Iterator[Chunk]:
-        held: deque[Chunk] = deque()
-        lines = 0
-        for chunk in chunks:
-            held.append(chunk)
-            lines += chunk.data.count(b"\n")
-            while len(held) > 1 and lines - held[0].data.count(b"\n") >= count:
-                lines -= held.popleft().data.count(b"\n")
-        if held:
-            first = held.popleft()
-            parts = first.data.split(b"\n")
-            total = lines + (0 if (held[-1] if held else first).data.endswith(b"\n") else 1)
-            drop = max(0, total - count)
-            held.appendleft(first._replace(data=b"\n".join(parts[drop:]), first_line=first.first_line + drop))
-        yield from held
+
+def _last(chunks: Iterator[Chunk], count: int, note: Note) -> Iterator[Chunk]:
+    """The chunks that hold the last ``count`` lines, the first of them cut."""
+    held: deque[tuple[Chunk, int]] = deque()
+    lines = size = 0
+    cut = False
+    for chunk in chunks:
+        held.append((chunk, chunk.data.count(b"\n")))
+        lines += held[-1][1]
+        size += len(chunk.data)
+        while len(held) > 1 and (lines - held[0][1] >= count or size > HELD_BYTES):
+            cut = cut or lines - held[0][1] < count
+            lines -= held[0][1]
+            size -= len(held.popleft()[0].data)
+    if not held:
+        return
+    total = lines + (not held[-1][0].data.endswith(b"\n"))
+    if cut and total < count:
+        note(
+            f"the last {count} lines are too long to hold: the last {total} were read; --since narrows better"
+        )
+    first = held.popleft()[0]
+    drop = max(0, total - count)
+    yield first._replace(data=b"\n".join(first.data.split(b"\n")[drop:]), first_line=first.first_line + drop)
+    yield from (chunk for chunk, _ in held)

@@ -19,6 +19,8 @@ from diagnoser.parsers.base import Lines, Parser
 from diagnoser.parsers.by_literal import text
 
 MAX_BLOCK = 40_000
+MAX_DEVICE = 120
+"""How many lines above a capability its device is looked for; the longest device of pciutils' own tests has 80."""
 _DEVICE = lazy(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (\S.{0,200})")
 _CAPABILITY = lazy(r"\s{0,16}(?:LnkCap|LnkSta|ACSCtl|ACSCap|LnkCtl|LnkCap2|LnkSta2|LnkCtl2):")
 _CAP = lazy(r"\s{0,16}LnkCap:.{0,40}?Speed ([\d.]{1,5})GT/s, Width x(\d{1,2})")
@@ -40,13 +42,15 @@ def _extent(lines: Lines, i: int) -> range | None:
     if not _CAPABILITY.match(text(lines, i)):
         return None
     first = i
-    while first > 0 and i - first < MAX_BLOCK and _belongs(text(lines, first - 1)):
+    while (
+        i - first < MAX_DEVICE and not _DEVICE.match(text(lines, first)) and _belongs(text(lines, first - 1))
+    ):
         first -= 1
     # Without a device above, indented neighbours may be anything.
     belongs = _belongs
     if not _DEVICE.match(text(lines, first)):
         first, belongs = i, _is_head
-        while first > 0 and _CAPABILITY.match(text(lines, first - 1)):
+        while i - first < MAX_DEVICE and _CAPABILITY.match(text(lines, first - 1)):
             first -= 1
     last = i
     while last + 1 < len(lines) and last - i < MAX_BLOCK:

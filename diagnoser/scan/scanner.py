@@ -1,8 +1,9 @@
 """The one-pass literal scanner and its naive twin."""
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, overload
 
 
 class Hit(NamedTuple):
@@ -12,10 +13,61 @@ class Hit(NamedTuple):
     literal: int
 
 
+_LITERAL_BITS = 20
+_LITERAL_MASK = (1 << _LITERAL_BITS) - 1
+_SORTED_AT_ONCE = 1 << 16
+
+
+class Hits(Sequence[Hit]):
+    """Hits in eight bytes each: a text of nothing but short literals has millions."""
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, hits: Iterable[tuple[int, int]] = ()) -> None:
+        self._packed = array("Q", (end << _LITERAL_BITS | literal for end, literal in hits))
+
+    @classmethod
+    def packed(cls, packed: "array[int]") -> "Hits":
+        """Of hits that come in the order of their ends, each one number; sorts those of one end."""
+        hits = cls()
+        start = 0
+        while start < len(packed):
+            stop = min(start + _SORTED_AT_ONCE, len(packed))
+            while stop < len(packed) and packed[stop] >> _LITERAL_BITS == packed[stop - 1] >> _LITERAL_BITS:
+                stop += 1
+            hits._packed.extend(sorted(packed[start:stop]))
+            start = stop
+        return hits
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> "list[Hit]": ...
+    def __getitem__(self, index: int | slice) -> "Hit | list[Hit]":
+        if isinstance(index, slice):
+            return [_unpack(value) for value in self._packed[index]]
+        return _unpack(self._packed[index])
+
+    def __iter__(self) -> Iterator[Hit]:
+        return map(_unpack, self._packed)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _unpack(value: int) -> Hit:
+    return Hit(value >> _LITERAL_BITS, value & _LITERAL_MASK)
+
+
 class Scanner(Protocol):
     """Finds literals in bytes. ``scan`` gives hits sorted by end, then by literal."""
 
-    def scan(self, data: bytes | bytearray | memoryview) -> list[Hit]: ...
+    def scan(self, data: bytes | bytearray | memoryview) -> Hits: ...
 
 
 class NaiveScanner:
@@ -24,16 +76,16 @@ class NaiveScanner:
     def __init__(self, literals: Sequence[bytes]) -> None:
         self._literals = literals
 
-    def scan(self, data: bytes | bytearray | memoryview) -> list[Hit]:
+    def scan(self, data: bytes | bytearray | memoryview) -> Hits:
         text = bytes(data)
-        hits = []
+        hits: list[tuple[int, int]] = []
         for number, literal in enumerate(self._literals):
             start = text.find(literal)
             while start >= 0:
-                hits.append(Hit(start + len(literal), number))
+                hits.append((start + len(literal), number))
                 start = text.find(literal, start + 1)
         hits.sort()
-        return hits
+        return Hits(hits)
 
 
 class HyperscanScanner:
@@ -65,18 +117,17 @@ class HyperscanScanner:
         dump: bytes = hyperscan.dumpb(self._database)
         return dump
 
-    def scan(self, data: bytes | bytearray | memoryview) -> list[Hit]:
-        hits: list[tuple[int, int]] = []
-        append = hits.append
+    def scan(self, data: bytes | bytearray | memoryview) -> Hits:
+        packed = array("Q")
+        append = packed.append
 
         def on_match(literal: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            append((end, literal))
+            append(end << _LITERAL_BITS | literal)
 
         # The database has one scratch space, which two threads may not share.
         with self._lock:
             self._database.scan(data, match_event_handler=on_match)
-        hits.sort()
-        return [Hit(*hit) for hit in hits]
+        return Hits.packed(packed)
 
 
 def _escape(literal: bytes) -> bytes:

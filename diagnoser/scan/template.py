@@ -6,6 +6,7 @@ need more are regular expressions and run in `regex` with a time limit.
 """
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +15,9 @@ MATCH_TIMEOUT_S = 0.05
 
 MAX_CAPTURE = 400
 """Longest text one capture takes."""
+
+LONG_LINE = 8192
+"""Of longer lines an expression sees so much around its literal."""
 
 _ATTEMPTS = 4
 """How many occurrences of a wording's first fixed text are tried in one line."""
@@ -36,7 +40,10 @@ Plan = tuple[Piece, ...]
 
 
 class MatchTimeoutError(Exception):
-    """A regular expression ran into its time limit."""
+    """A regular expression ran into its time limit; the message is the expression."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()!r} ran into its time limit"
 
 
 def match_plan(plan: Plan, line: str) -> dict[str, str] | None:
@@ -99,12 +106,32 @@ def _compiled(pattern: str) -> Any:
     return regex.compile(pattern)
 
 
-def match_pattern(pattern: str, line: str) -> dict[str, str] | None:
-    """The named groups of ``pattern`` in ``line``. Raises `MatchTimeoutError`."""
-    try:
-        found = _compiled(pattern).search(line, timeout=MATCH_TIMEOUT_S)
-    except TimeoutError as error:
-        raise MatchTimeoutError(pattern) from error
-    if found is None:
-        return None
-    return {name: value[:MAX_CAPTURE] for name, value in found.groupdict().items() if value is not None}
+def match_pattern(pattern: str, line: str, literal: str = "") -> dict[str, str] | None:
+    """The named groups of ``pattern`` in ``line``. Raises `MatchTimeoutError`.
+
+    literal: a text that stands in every match. Of a long line only what is around it is looked at, so that the
+    length of a line decides nothing.
+    """
+    for first, last in _around(line, literal):
+        try:
+            found = _compiled(pattern).search(line, first, last, timeout=MATCH_TIMEOUT_S)
+        except TimeoutError as error:
+            raise MatchTimeoutError(pattern) from error
+        if found is not None:
+            return {
+                name: value[:MAX_CAPTURE] for name, value in found.groupdict().items() if value is not None
+            }
+    return None
+
+
+def _around(line: str, literal: str) -> Iterator[tuple[int, int]]:
+    """The stretches of a line to look at: all of it, or in a long one those around the literal."""
+    if len(line) <= LONG_LINE:
+        yield 0, len(line)
+        return
+    start = line.find(literal)
+    for _ in range(_ATTEMPTS):
+        if start < 0:
+            return
+        yield max(0, start - LONG_LINE // 2), start + LONG_LINE // 2
+        start = line.find(literal, start + LONG_LINE // 2)

@@ -57,8 +57,8 @@ Text = bytes | bytearray
 def redact(data: bytearray, hits: Iterable[int] | None = None, *, addresses: bool = False) -> int:
     """Masks secrets in place with ``*``. Returns how many stretches were masked.
 
-    hits: offsets of matches of `LITERALS` in `data`, first or one-past-last byte of each; only their lines are
-    looked at. None: they are found here, which takes one more pass over the data.
+    hits: offsets of matches of `LITERALS` in `data`, first or one-past-last byte of each, in order; only their
+    lines are looked at. None: they are found here, which takes one more pass over the data.
     addresses: mask IP and MAC addresses, host names in URLs and GPU UUIDs as well; looks at every line.
     """
     spans: list[Span] = []
@@ -77,7 +77,7 @@ def redact(data: bytearray, hits: Iterable[int] | None = None, *, addresses: boo
 def _windows(text: Text, hits: Iterable[int]) -> Iterator[Span]:
     """The lines with hits, neighbours together; a line that names something brings the line below."""
     start = end = -1
-    for hit in sorted(hits):
+    for hit in hits:
         if hit < max(end, 0) or hit > len(text):
             continue
         first = text.rfind(b"\n", 0, hit) + 1
@@ -164,6 +164,7 @@ def find_naively(text: Text) -> list[int]:
         while at >= 0:
             hits.append(at + len(literal))
             at = text.find(literal, at + len(literal))
+    hits.sort()
     return hits
 
 

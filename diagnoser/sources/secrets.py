@@ -57,12 +57,13 @@ _SHAPES = (
 )
 
 _QUOTE = rb"(?:\\{0,3}[\"'])"
-_VALUE = lazy(
+_FORMS = (
     rb"(?:[A-Za-z_.]{1,40}\(|[bBrRuU]{1,2})?"  # SecretStr('...'), b'...'
     rb"(?:(?P<q>[\"'])(?P<quoted>(?:\\.|(?!(?P=q))[^\\\n]){0,8192})|\\{1,3}[\"'](?P<inner>[^\"'\\\n]{0,8192}))"
     rb"|\[(?P<list>[^\]\n]{1,8192})"
-    rb"|(?P<bare>[^\s\"'\[][^\s\"']{0,8191})"
 )
+_VALUE = lazy(_FORMS + rb"|(?P<bare>[^\s\"'\[][^\s\"',;&)\]}\\<>]{0,8191})")
+_ENVIRONMENT_VALUE = lazy(_FORMS + rb"|(?P<bare>[^\s\"'\[][^\s\"']{0,8191})")
 _ENDS = (
     *b"key Key KEY oken OKEN ecret ECRET assword ASSWORD asswd ASSWD assphrase ASSPHRASE PASS".split(),
     *b"ignature IGNATURE sig".split(),
@@ -104,7 +105,6 @@ _REFERENCE = lazy(
 )
 _NUMBER = lazy(rb"[+\-]?[\d., ]{1,4096}(?:[eE][+\-]?\d{1,4})?%?")
 _WORD_FOLLOWS = lazy(rb"[ \t][A-Za-z]")
-_BARE_END = lazy(rb"[,;&)\]}\\<>]")
 
 
 def secrets_in(lines: bytes) -> Iterator[tuple[int, int]]:
@@ -163,15 +163,13 @@ def _named(end: bytes, lines: bytes) -> Iterator[tuple[int, int]]:
 
 def _value(lines: bytes, name: bytes, sep: bytes, at: int) -> Iterator[tuple[int, int]]:
     kind = kind_of(name)
-    found = _VALUE.match(lines, at) if kind else None
+    environment = name.isupper()
+    form = _ENVIRONMENT_VALUE if environment and sep == b"=" else _VALUE
+    found = form.match(lines, at) if kind else None
     if kind is None or found is None:
         return
     group = next(group for group in ("quoted", "inner", "list", "bare") if found[group] is not None)
     start, end = found.span(group)
-    environment = name.isupper()
-    if group == "bare" and not (environment and sep == b"="):
-        stop = _BARE_END.search(lines, start + 1, end)
-        end = stop.start() if stop else end
     value = lines[start:end]
     same = value.replace(b"-", b"_").lower() == name.replace(b"-", b"_").lower()
     if _harmless(value, kind) or (same and (kind != "password" or value.isupper())):
