@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import NamedTuple
 
+from diagnoser.inference.quoting import QUOTES, Quote
 from diagnoser.parsers import registry
 from diagnoser.parsers.base import Parser
 from diagnoser.rulebook import cache
@@ -54,11 +55,12 @@ class Target(NamedTuple):
 
 
 class Catalog(NamedTuple):
-    """The literal table with what each literal leads to, and a scanner over it."""
+    """The literal table with what each literal leads to, and a scanner over it. quotes: see `quoting`."""
 
     targets: list[Target]
     scanner: Scanner
     pack: Pack
+    quotes: dict[int, Quote]
 
 
 def build(pack: Pack, *, naive: bool = False) -> Catalog:
@@ -72,7 +74,8 @@ def build(pack: Pack, *, naive: bool = False) -> Catalog:
         for text in texts:
             parsers.setdefault(text.encode(), []).append(handle)
     secrets, odd = set(redaction.LITERALS), set(ODD_LITERALS)
-    literals = list(dict.fromkeys([*wordings, *parsers, *redaction.LITERALS, *ODD_LITERALS]))
+    quotes = {quote.literal: quote for quote in QUOTES}
+    literals = list(dict.fromkeys([*wordings, *parsers, *redaction.LITERALS, *ODD_LITERALS, *quotes]))
     targets = [
         Target(
             tuple(wordings.get(literal, ())),
@@ -82,7 +85,8 @@ def build(pack: Pack, *, naive: bool = False) -> Catalog:
         )
         for literal in literals
     ]
-    return Catalog(targets, _scanner(literals, naive), pack)
+    opens = {number: quotes[literal] for number, literal in enumerate(literals) if literal in quotes}
+    return Catalog(targets, _scanner(literals, naive), pack, opens)
 
 
 @lru_cache(maxsize=4)

@@ -17,6 +17,7 @@ from diagnoser.inference.launches import Launch, Launches
 from diagnoser.inference.lines import ChunkLines
 from diagnoser.inference.narrow import LONG_BLOCK
 from diagnoser.inference.odd import OddLines, is_raised
+from diagnoser.inference.quoting import unquoted
 from diagnoser.parsers import series
 from diagnoser.parsers.base import Parser
 from diagnoser.parsers.prefix import MAX_PREFIX, Prefix, read_prefix
@@ -106,7 +107,7 @@ class Reader:
         if self._held:
             data, first_line = self._held + data, self._held_line
             self._held = b""
-        hits = self._catalog.scanner.scan(data)
+        data, hits = unquoted(data, self._catalog.scanner.scan(data), self._catalog.quotes)
         buffer = self._redacted(data, hits)
         lines = ChunkLines(buffer)
         blocks = list(find_blocks(lines, hits, self._catalog.targets))

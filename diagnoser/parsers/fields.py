@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from diagnoser.facts.engine import Scalar
 from diagnoser.facts.lazy import lazy
+from diagnoser.sources import redaction
 
 MAX_TEXT = 1 << 18
 """Longer dumps are read up to here (SGLang's longest line has 14 kB)."""
@@ -121,7 +122,13 @@ def _quoted(text: str) -> str:
         value = ast.literal_eval(text[: 4 * MAX_VALUE] if len(text) <= 4 * MAX_VALUE else "''")
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
-    return value if isinstance(value, str) else text.strip("'\"")
+    return masked(value) if isinstance(value, str) else text.strip("'\"")
+
+
+def masked(value: str) -> str:
+    """A value whose escapes were undone: a secret may have hidden behind them when the text was masked."""
+    data = bytearray(value.encode("utf-8", "replace"))
+    return data.decode() if redaction.redact(data) else value
 
 
 def flatten(fields: Iterator[Field], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Scalar]]:

@@ -13,13 +13,15 @@ from diagnoser.sources.secrets import secrets_in
 
 _TOKENS = (
     b"hf_ api_org_ sk- AKIA ASIA ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xoxa- xoxb- xoxe- xoxp- xoxr- xoxs- xapp-"
-    b" hooks.slack.com/ AIza ya29. nvapi- gsk_ dckr_pat_ pypi- npm_ eyJ"
+    b" hooks.slack.com/ AIza ya29. nvapi- gsk_ dckr_pat_ pypi- npm_ eyJ _live_ _test_ hvs. hvb. _v1_ r8_ pplx- xai-"
+    b" csk- SG. glsa_ tskey- lin_api_ sntrys_"
 )
-_HEADERS_AND_LINKS = b'uthorization UTHORIZATION "auth" @'
+_HEADERS_AND_LINKS = b'uthorization UTHORIZATION "auth" @ ookie: ookie\': ookie": OOKIE:'
+_COMMANDS = (b"curl ", b" login ", b"mysql")
 # Every case variant that occurs, and never a name that stands in metric lines ("#token: 77", "#new-token: 24").
 _NAMES = (
     b"KEY Key _key -key pikey assword ASSWORD asswd ASSWD assphrase ASSPHRASE _PASS ecret ECRET OKEN oken= oken' oken\""
-    b" oken\\ _token: h-token: i-token: s-token: f-token: Token: ignature= &sig= ?sig="
+    b" oken\\ _token: h-token: i-token: s-token: f-token: Token: ignature= &sig= ?sig= _PWD pwd= Pwd="
 )
 _SPACED = (
     b"earer ",
@@ -37,6 +39,7 @@ _INDENTED = (b"  token:", b"\ttoken:")
 LITERALS: tuple[bytes, ...] = (
     *_TOKENS.split(),
     *_HEADERS_AND_LINKS.split(),
+    *_COMMANDS,
     *_NAMES.split(),
     *_SPACED,
     *_INDENTED,

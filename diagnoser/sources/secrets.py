@@ -21,7 +21,7 @@ class _Shape(NamedTuple):
 
 
 def _shape(literal: str, rest: str, before: str = r"(?<![A-Za-z0-9])") -> _Shape:
-    return _Shape(literal.encode(), re.compile(f"{before}{re.escape(literal)}({rest})".encode()))
+    return _Shape(literal.encode(), lazy(f"{before}{re.escape(literal)}({rest})".encode()))
 
 
 _BEARER = lazy(rb"(?i)\bbearer[ \t]{1,4}((?=[A-Za-z._~+/=\-]{0,256}[0-9])[\w.~+/=\-]{8,})")
@@ -29,6 +29,17 @@ _AUTHORIZATION = lazy(
     rb"(?i)authorization(?:\\{0,3}[\"']?[ \t]{0,4}[:=]|[\"'],)[ \t]{0,4}(?:b(?=[\"']))?\\{0,3}[\"']?"
     rb"(?:(?:bearer|basic|token|digest|apikey|negotiate)[ \t]{1,4})?([^\s\"'\\,}]{1,8192})"
 )
+_COOKIE = lazy(rb"(?i)\bcookie[\"']?:[ \t]{0,4}[\"']?([^\s\"'][^\r\n\"']{0,8191})")
+_CURL_USER = lazy(
+    rb"\bcurl\b[^\n]{0,800}?[ \t](?:-u|--user|--proxy-user|-U)[ \t=]{1,4}[\"']?[^\s:\"']{1,128}:([^\s\"']{1,256})"
+)
+_LOGIN = lazy(
+    # docker, podman, helm registry, az acr; and a netrc entry on one line
+    rb"\b(?:docker|podman|nerdctl|helm|oras|az|crane)\b[^\n]{0,80}? login [^\n]{0,400}?(?:-p|--password)[ \t=]{1,4}"
+    rb"[\"']?([^\s\"']{1,512})"
+    rb"|\bmachine[ \t]{1,8}\S{1,256}[ \t]{1,8}login[ \t]{1,8}\S{1,256}[ \t]{1,8}password[ \t]{1,8}(\S{1,512})"
+)
+_MYSQL = lazy(rb"\bmysql(?:dump|admin)?\b[^\n]{0,200}?[ \t]-p([^\s\"'\-][^\s\"']{0,255})")
 _SHAPES = (
     _shape("hf_", r"[A-Za-z0-9]{20,}", ""),
     _shape("api_org_", r"[A-Za-z0-9]{20,}", ""),
@@ -49,6 +60,25 @@ _SHAPES = (
     _shape("pypi-", r"[A-Za-z0-9_\-]{32,}"),
     _shape("npm_", r"[A-Za-z0-9]{30,}"),
     _shape("eyJ", r"[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-+/=]{2,}){0,4}"),
+    *(_shape(f"{kind}_live_", r"[A-Za-z0-9]{16,}") for kind in ("sk", "rk", "pk")),
+    *(_shape(f"{kind}_test_", r"[A-Za-z0-9]{16,}") for kind in ("sk", "rk")),
+    _shape("hvs.", r"[A-Za-z0-9_\-]{20,}"),
+    _shape("hvb.", r"[A-Za-z0-9_\-]{20,}"),
+    *(_shape(f"do{letter}_v1_", r"[a-f0-9]{40,}") for letter in "por"),
+    _shape("r8_", r"[A-Za-z0-9]{30,}"),
+    _shape("pplx-", r"[A-Za-z0-9]{30,}"),
+    _shape("xai-", r"[A-Za-z0-9]{40,}"),
+    _shape("csk-", r"[a-z0-9]{40,}"),
+    _shape("tgp_v1_", r"[A-Za-z0-9_\-]{30,}"),
+    _shape("SG.", r"[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}"),
+    _shape("glsa_", r"[A-Za-z0-9_]{30,}"),
+    _shape("tskey-", r"[A-Za-z0-9\-]{16,}"),
+    _shape("lin_api_", r"[A-Za-z0-9]{30,}"),
+    _shape("sntrys_", r"[A-Za-z0-9_+/=]{30,}"),
+    *(_Shape(literal, _COOKIE) for literal in (b"ookie:", b"ookie':", b'ookie":', b"OOKIE:")),
+    _Shape(b"curl ", _CURL_USER),
+    _Shape(b" login ", _LOGIN),
+    _Shape(b"mysql", _MYSQL),
     *(_Shape(literal, _BEARER) for literal in (b"earer ", b"EARER ")),
     *(_Shape(literal, _AUTHORIZATION) for literal in (b"uthorization", b"UTHORIZATION")),
     _Shape(b"api-key',", re.compile(rb"api-key',[ \t]b'([^'\n]{1,8192})")),  # headers as ASGI has them
@@ -66,13 +96,13 @@ _VALUE = lazy(_FORMS + rb"|(?P<bare>[^\s\"'\[][^\s\"',;&)\]}\\<>]{0,8191})")
 _ENVIRONMENT_VALUE = lazy(_FORMS + rb"|(?P<bare>[^\s\"'\[][^\s\"']{0,8191})")
 _ENDS = (
     *b"key Key KEY oken OKEN ecret ECRET assword ASSWORD asswd ASSWD assphrase ASSPHRASE PASS".split(),
-    *b"ignature IGNATURE sig".split(),
+    *b"ignature IGNATURE sig PWD Pwd pwd".split(),
     *(b"pi key", b"pi Key", b"PI key", b"PI Key", b"PI KEY", b"ess key", b"ret key"),
 )
 _NAME_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _MAX_NAME = 80
 _SEPARATOR = lazy(
-    rb"(?P<sep>%b?\]?[ \t]{0,8}(?:=>|:=|=(?!=)|:(?!:))[ \t]{0,8})|(?P<gap>[ \t]{1,8}|%b,[ \t]{0,4}(?=%b))"
+    rb"(?P<sep>%b?\]?[ \t]{0,8}(?:=>|:=|=(?!=)|:(?!:))[ \t]{0,64})|(?P<gap>[ \t]{1,8}|%b,[ \t]{0,4}(?=%b))"
     % (_QUOTE, _QUOTE, _QUOTE)
 )
 _PAIR = lazy(  # a name above or beside its value, as Kubernetes has it
@@ -81,6 +111,9 @@ _PAIR = lazy(  # a name above or beside its value, as Kubernetes has it
 )
 _DOCKER_AUTH = lazy(rb"\"auth\"[ \t]{0,4}:[ \t]{0,4}\"([A-Za-z0-9+/=]{8,4096})\"")
 
+_NETRC_LINE = lazy(rb"(?m)^[ \t]{0,16}password[ \t]{1,8}(\S{3,512})[ \t]{0,8}\r?$")
+_FOLDERS = frozenset([b"PWD", b"OLDPWD", b"pwd", b"oldpwd"])
+"""Shells print the folder they are in under these names; alone they tell no password."""
 _CAMEL = lazy(rb"(?<=[a-z0-9])(?=[A-Z])")
 _KEY_OWNERS = frozenset(
     b"api access secret private account auth encryption signing master subscription service admin client license"
@@ -104,6 +137,9 @@ _REFERENCE = lazy(
     rb"|(?:Optional|Union|List|list)\[.{0,80}"
 )
 _NUMBER = lazy(rb"[+\-]?[\d., ]{1,4096}(?:[eE][+\-]?\d{1,4})?%?")
+_NEXT_WORD = lazy(
+    rb"[ \t]{1,4}[\"']?(?!-)(?=[\w\-]{0,256}\d)(?=[\w\-]{0,256}[A-Za-z])([\w\-]{12,512})[\"']?(?=[ \t\r\n]|$)"
+)
 _WORD_FOLLOWS = lazy(rb"[ \t][A-Za-z]")
 
 
@@ -112,13 +148,18 @@ def secrets_in(lines: bytes) -> Iterator[tuple[int, int]]:
     for shape in _SHAPES:
         if shape.literal in lines:
             for found in shape.pattern.finditer(lines):
-                if not _harmless(found[1], "key"):
-                    yield found.span(1)
+                group = found.lastindex or 1
+                if not _harmless(found[group], "key"):
+                    yield found.span(group)
     for end in _ENDS:
         yield from _named(end, lines)
     if b"value" in lines:
         for found in _PAIR.finditer(lines):
             yield from _value(lines, found["name"], found["sep"], found.end())
+    if b"password " in lines:
+        for found in _NETRC_LINE.finditer(lines):
+            if not _harmless(found[1], "password"):
+                yield found.span(1)
     for found in _DOCKER_AUTH.finditer(lines):
         yield found.span(1)
 
@@ -130,6 +171,8 @@ def kind_of(name: bytes) -> Kind | None:
     before = words[-2] if len(words) > 1 else b""
     environment = name.isupper() and before != b""
     if last.endswith((b"password", b"passwd", b"passphrase")) or (environment and last == b"pass"):
+        return "password"
+    if last == b"pwd" and name not in _FOLDERS:
         return "password"
     if last.endswith((b"secret", b"apikey")) or last in (b"signature", b"sig"):
         return "key"
@@ -158,7 +201,18 @@ def _named(end: bytes, lines: bytes) -> Iterator[tuple[int, int]]:
                 for span in _value(lines, name, sep or b"", found.end()):
                     yield span
                     stop = span[1]
+                    if flag and not sep:
+                        for further in _further(lines, stop):
+                            yield further
+                            stop = further[1]
         at = lines.find(end, stop)
+
+
+def _further(lines: bytes, at: int) -> Iterator[tuple[int, int]]:
+    """Flags that take several values (``--api-key k1 k2``): the words behind the first that look like keys too."""
+    while found := _NEXT_WORD.match(lines, at):
+        yield found.span(1)
+        at = found.end()
 
 
 def _value(lines: bytes, name: bytes, sep: bytes, at: int) -> Iterator[tuple[int, int]]:

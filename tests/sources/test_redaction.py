@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from diagnoser.parsers.fields import read_value
 from diagnoser.sources.redaction import LITERALS, find, find_naively, redact
 from diagnoser.sources.secrets import kind_of
 
@@ -27,6 +28,14 @@ TOKENS = [
     "xoxb-" + "123456789012-" + ALNUM[:24],
     "AIza" + ALNUM[:35],
     "nvapi-" + ALNUM[:50],
+    "sk_live_" + ALNUM[:24],
+    "hvs." + ALNUM[:90],
+    "dop_v1_" + "0123456789abcdef" * 4,
+    "r8_" + ALNUM[:37],
+    "pplx-" + ALNUM[:48],
+    "xai-" + ALNUM + ALNUM[:20],
+    "SG." + ALNUM[:22] + "." + ALNUM[:43],
+    "glsa_" + ALNUM[:32] + "_a1b2c3d4",
     "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxIn0." + ALNUM[:30],
 ]
 SECRET = "Tr0ub4dor"
@@ -44,6 +53,20 @@ NAMED = [
     "api_key=['{}']",
     "'api_key': b'{}'",
     "password={}",
+    "      MY_PASSWORD:                          {}",
+    "      HF_TOKEN:              {}  (from secret)",
+    "Cookie: session={}; theme=dark",
+    "Set-Cookie: sid={}; Path=/; HttpOnly",
+    "curl -sS -u admin:{} https://gpu-07:30000/health",
+    "curl --user 'admin:{}' https://gpu-07:30000/health",
+    "docker login registry.example -u robot -p {}",
+    "podman login --username robot --password {} registry.example",
+    "machine git.example login robot password {}",
+    "machine git.example\n  login robot\n  password {}\n",
+    "mysql -u root -p{} metrics",
+    "MYSQL_PWD={} mysqldump metrics",
+    "Server=db;Uid=app;DbPwd={};",
+    "--api-key {}",
     "Password: {}",
     "passwd={}",
     "token={}",
@@ -94,6 +117,12 @@ STAYS = [
     "init_method='tcp://10.0.0.1:29500' listening on http://0.0.0.0:8000 git@github.com:a/b.git user@host",
     "time_per_output_token=0.011 per_token: 12 first_token: 0.5 max_new_tokens: 7",
     "password=**** hf_***** token=''",
+    "cwd: PWD=/workspace/sglang OLDPWD=/root pwd=/srv",
+    "docker run --rm -u 1000:1000 -p 30000:30000 lmsysorg/sglang",
+    "ssh -p 2222 gpu-07; mysqld started; curl -s http://gpu-07:30000/health -o out.json",
+    "Chocolate cookie: a prompt about nothing".replace("cookie:", "cookie"),
+    "digest sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 layer 3f786850e387",
+    "req chatcmpl-9f86d081884c7d659a2feaa0c55ad015, cmpl-3f786850e387550fdab836ed7e6dc881, MIG-12345678-1234",
     "PASSED test_passes, 3 passed; compass=north; keyboard=us; monkey=1",
 ]
 
@@ -119,6 +148,19 @@ def check(text: str, secret: str) -> None:
     masked, before = data.decode(), text
     assert all(new in (old, "*") for new, old in zip(masked, before, strict=True))
     assert redact(data) == 0
+
+
+def test_every_value_of_a_flag_with_several() -> None:
+    data = bytearray(
+        b"vllm serve m --api-key first1secret2 second1secret2 --port 8000 qwen-2 llama3-instruct"
+    )
+    redact(data)
+    assert data == b"vllm serve m --api-key ************* ************** --port 8000 qwen-2 llama3-instruct"
+
+
+def test_a_secret_behind_an_escape_is_masked_when_the_escape_is_undone() -> None:
+    hidden = "'hf\\x5f" + ALNUM[:34] + "'"
+    assert ALNUM[:20] not in str(read_value(hidden))
 
 
 @pytest.mark.parametrize("line", STAYS)
