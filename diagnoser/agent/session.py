@@ -37,6 +37,10 @@ class Options(NamedTuple):
 DEFAULTS = Options()
 
 
+class CallError(ValueError):
+    """What was asked cannot be done; the message is one sentence."""
+
+
 class Read(NamedTuple):
     """What came of the sources: readings, and sentences about what could not be read."""
 
@@ -71,14 +75,18 @@ def read_sources(
 def run(
     paths: Sequence[str | Path], options: Options = DEFAULTS, progress: Progress | None = None
 ) -> Judged | list[str]:
-    """The diagnosis of files, folders, globs, archives and "-"; or the sentences why nothing was readable."""
+    """The diagnosis of files, folders, globs, archives and "-"; or the sentences why nothing was readable.
+
+    Raises `CallError` where the options do not fit what was read.
+    """
     catalog = _catalog(options)
     read = read_sources(open_sources(paths, limits=options.limits), catalog, options, progress)
     counts = [reading.launches.count for reading in read.readings]
     if options.launch is not None and counts and options.launch > max(counts):
-        return [f"--launch {options.launch}: the input holds {max(counts)} starts of a server"]
+        many = "1 start" if max(counts) == 1 else f"{max(counts)} starts"
+        raise CallError(f"--launch {options.launch}: the input holds {many} of a server")
     if options.window != Window() and read.readings and not any(reading.spans for reading in read.readings):
-        return ["no line lies in the window of time; stamps without a zone are read as UTC"]
+        raise CallError("no line lies in the window of time; stamps without a zone are read as UTC")
     if not any(reading.lines for reading in read.readings):
         notes = [f"{reading.name}: {note}" for reading in read.readings for note in reading.notes]
         return read.unreadable + notes or ["there is nothing to read: the input is empty"]

@@ -28,9 +28,10 @@ def path() -> Path | None:
     base = os.environ.get("XDG_CONFIG_HOME")
     try:
         file = (Path(base) if base else Path.home() / ".config") / "diagnoser" / "config.toml"
-    except RuntimeError:
+        return file if file.is_file() else None
+    except (RuntimeError, OSError):
+        # No home, or one that this user may not look into: nothing was set.
         return None
-    return file if file.is_file() else None
 
 
 def fill(options: argparse.Namespace) -> None:

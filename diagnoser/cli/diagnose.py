@@ -2,18 +2,20 @@
 
 import argparse
 import difflib
-import os
 import sys
 from pathlib import Path
-from typing import IO
 
 from diagnoser.cli import config
 from diagnoser.cli.main import COMMANDS
+from diagnoser.cli.output import fail, give
 from diagnoser.cli.progress import Bar
 from diagnoser.cli.times import moment
 from diagnoser.version import __version__
 
 FORMATS = ("auto", "text", "markdown", "json")
+
+FIRST_YEAR = 1970
+"""Time stamps count from this year on."""
 
 EPILOG = """\
 commands:
@@ -70,7 +72,10 @@ def parser() -> argparse.ArgumentParser:
         help="which start of the server in a log to diagnose (default: the last)",
     )
     options.add_argument(
-        "--year", type=int, metavar="YYYY", help="the year of time stamps that have none (default: this year)"
+        "--year",
+        type=_year,
+        metavar="YYYY",
+        help="the year of time stamps that have none (default: this year)",
     )
     options.add_argument(
         "--rules", action="append", metavar="DIR", help="a folder with further rules; may be repeated"
@@ -88,13 +93,20 @@ def _positive(text: str) -> int:
     return number
 
 
+def _year(text: str) -> int:
+    number = _positive(text) if len(text) == 4 else 0
+    if number < FIRST_YEAR:
+        raise argparse.ArgumentTypeError(f"{text} is not a year from {FIRST_YEAR} to 9999")
+    return number
+
+
 def run(arguments: list[str]) -> int:
     """The main command; see `main` for exit codes."""
     options = parser().parse_args(arguments)
     try:
         config.fill(options)
     except config.ConfigError as error:
-        return _fail(str(error))
+        return fail(str(error))
     from diagnoser.agent import session
     from diagnoser.inference.diagnosis import Diagnosis
     from diagnoser.inference.window import Window
@@ -103,37 +115,42 @@ def run(arguments: list[str]) -> int:
     try:
         window = Window(moment(options.since, now_year), moment(options.until, now_year), options.tail)
     except ValueError as error:
-        return _fail(str(error))
+        return fail(str(error))
     if window.since is not None and window.until is not None and window.since > window.until:
-        return _fail("--since lies behind --until")
+        return fail("--since lies behind --until")
     folders = tuple(Path(folder) for folder in options.rules or ())
     for folder in folders:
         if not folder.is_dir():
-            return _fail(f"--rules {folder}: there is no such folder")
+            return fail(f"--rules {folder}: there is no such folder")
     settings = session.Options(
         folders, options.launch, window, options.naive, now_year, with_facts=options.format == "json"
     )
     given = _paths(options.paths)
     if isinstance(given, str):
-        return _fail(given)
-    with Bar(sys.stderr) as bar:
-        judged = session.run(given, settings, bar.update)
+        return fail(given)
+    try:
+        with Bar(sys.stderr) as bar:
+            judged = session.run(given, settings, bar.update)
+    except session.CallError as error:
+        return fail(str(error))
     if isinstance(judged, list):
         if options.format == "json":
             # Machines get an object whatever happens.
             _show(
                 Diagnosis(version=__version__, headline="nothing could be read", unreadable=judged), options
             )
-        return _fail("nothing could be read\n  " + "\n  ".join(judged))
+        return fail("nothing could be read\n  " + "\n  ".join(judged))
     if options.explain:
-        return _explain(options.explain, judged, settings)
+        return _explain(options, judged, settings)
     return _show(judged.diagnosis, options)
 
 
 def _paths(paths: list[str]) -> list[str] | str:
     """What to read, or the sentence why nothing can be."""
+    if sys.stdin is None and (not paths or "-" in paths):
+        return "standard input is closed; give it a text or name a file"
     if not paths:
-        if sys.stdin is None or sys.stdin.isatty():
+        if sys.stdin.isatty():
             print("Paste the log (and nvidia-smi, pip list ...), then press Ctrl-D.", file=sys.stderr)
         return ["-"]
     for path in paths:
@@ -146,7 +163,7 @@ def _paths(paths: list[str]) -> list[str] | str:
     return paths
 
 
-def _explain(rule: str, judged: object, settings: object) -> int:
+def _explain(options: argparse.Namespace, judged: object, settings: object) -> int:
     from diagnoser.agent.session import Options
     from diagnoser.inference.diagnose import Judged
     from diagnoser.report.explain import explain
@@ -154,15 +171,18 @@ def _explain(rule: str, judged: object, settings: object) -> int:
 
     assert isinstance(judged, Judged)
     assert isinstance(settings, Options)
+    rule = options.explain
+    if options.format not in (None, "auto", "text"):
+        return fail(f"--explain gives text; it cannot be shown as {options.format}")
     pack = pack_for(tuple(default_folders(settings.rules)))
     if rule not in pack.causes:
         close = difflib.get_close_matches(rule, pack.causes, n=3)
-        return _fail(
+        return fail(
             f"there is no rule {rule!r}"
             + (f"; did you mean {', '.join(close)}?" if close else "; see `diagnose rules list`")
         )
-    print(explain(rule, judged, pack))
-    return 1 if judged.diagnosis.causes else 0
+    sentence = give(explain(rule, judged, pack) + "\n", options.output)
+    return fail(sentence) if sentence else int(bool(judged.diagnosis.causes))
 
 
 def _show(diagnosis: object, options: argparse.Namespace) -> int:
@@ -187,30 +207,5 @@ def _show(diagnosis: object, options: argparse.Namespace) -> int:
         from diagnoser.report import plain
 
         text = plain.render(diagnosis, quiet=bool(options.quiet))
-    if options.output is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return code
-    try:
-        write_whole(Path(options.output), text)
-    except OSError as error:
-        return _fail(f"--output {options.output}: {error.strerror or error}")
-    return code
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all."""
-    if path.exists() and not path.is_file():
-        path.write_text(text, "utf-8")
-        return
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        partial.write_text(text, "utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _fail(sentence: str, file: IO[str] | None = None) -> int:
-    print(f"diagnose: {sentence}", file=file or sys.stderr)
-    return 2
+    sentence = give(text, options.output)
+    return fail(sentence) if sentence else code

@@ -14,6 +14,11 @@ def entry() -> None:
     """The console script."""
     # pydantic looks for plugins in every installed package, which takes longer than a diagnosis.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        print("diagnose: standard output is closed; give it a file or a terminal", file=sys.stderr)
+        sys.exit(2)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Log lines hold any character; a narrow locale must not end in an error.
@@ -22,27 +27,42 @@ def entry() -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command line; exit code 0: nothing above info, 1: a cause, 2: wrong call or nothing read."""
+    """Run one command line; exit code 0: nothing above info, 1: a cause, 2: wrong call or nothing read.
+
+    130: interrupted, 141: the reader of our output has gone.
+    """
     if list(arguments) in (["--version"], ["-V"]):
         # Answered before anything is imported: shells and scripts ask this often.
         print(f"diagnose {__version__}")
         return 0
     try:
-        return _run(list(arguments))
+        code = _run(list(arguments))
+        sys.stdout.flush()
     except KeyboardInterrupt:
         print("diagnose: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`); that is no error of ours.
-        sys.stderr.close()
-        return 0
+        _drop_output()
+        return 128 + 13
+    except OSError as error:
+        _drop_output()
+        from diagnoser.cli.output import fail
+
+        return fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
     except Exception as error:
         # Exit code 1 means "a cause was found", so what nobody foresaw must never end in a bare traceback.
         if os.environ.get("DIAGNOSER_DEBUG"):
             raise
-        print(f"diagnose: {type(error).__name__}: {error}"[:500], file=sys.stderr)
+        words = f"{type(error).__name__}: {error!s:.500}".encode("unicode_escape").decode("ascii")
+        print(f"diagnose: {words}", file=sys.stderr)
         print("  this is a fault of the tool; DIAGNOSER_DEBUG=1 shows where", file=sys.stderr)
         return 2
+    return code
+
+
+def _drop_output() -> None:
+    """What is still buffered cannot be written either; the interpreter must not try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from diagnoser.rulebook.book import default_folders, pack_for
+from diagnoser.cli.output import fail, give
+from diagnoser.rulebook.book import default_folders, pack_for, rule_file
 
 MAX_LINE = 1 << 20
 """Letters of a line that are read from standard input."""
@@ -106,8 +107,7 @@ def _show(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
     causes = pack_for(folders).causes
     if options.rule not in causes:
         return _unknown(options.rule, causes)
-    print(Path(causes[options.rule]["file"]).read_text("utf-8"), end="")
-    return 0
+    return _write(None, rule_file(causes[options.rule]).read_text("utf-8"))
 
 
 def _lint(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
@@ -115,6 +115,9 @@ def _lint(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
     from diagnoser.rulebook.lint import lint
 
     chosen = options.folders or list(folders)
+    for folder in chosen:
+        if not folder.is_dir():
+            return _fail(f"{folder}: there is no such folder")
     problems = lint([Path(folder) for folder in chosen], kinds())
     for problem in problems:
         print(problem)
@@ -151,7 +154,7 @@ def _graph(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
 
 
 def _docs(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
-    from diagnoser.cli.diagnose import write_whole
+    from diagnoser.cli.output import write_whole
     from diagnoser.report.catalogue import MARK, catalogue
     from diagnoser.rulebook.load import load
 
@@ -229,16 +232,8 @@ def _eval(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
 
 def _write(output: Path | None, text: str) -> int:
     """To standard output, or to a file that is there whole or not at all."""
-    from diagnoser.cli.diagnose import write_whole
-
-    if output is None:
-        sys.stdout.write(text)
-        return 0
-    try:
-        write_whole(output, text)
-    except OSError as error:
-        return _fail(f"{output}: {error.strerror or error}")
-    return 0
+    sentence = give(text, None if output is None else str(output))
+    return _fail(sentence) if sentence else 0
 
 
 def _unknown(rule: str, causes: Iterable[str]) -> int:
@@ -265,8 +260,7 @@ def _calibrate(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
 
 
 def _fail(sentence: str) -> int:
-    print(f"diagnose rules: {sentence}", file=sys.stderr)
-    return 2
+    return fail(sentence, "diagnose rules")
 
 
 _ACTIONS = {

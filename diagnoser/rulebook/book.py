@@ -1,9 +1,11 @@
 """The rulebook's door: the pack for some rule folders, from the cache where it can be."""
 
 import os
+from collections.abc import Mapping
 from functools import cache as once
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from diagnoser.rulebook import cache
 from diagnoser.rulebook.pack import FORMAT, Pack
@@ -25,9 +27,9 @@ def user_folder() -> Path | None:
     base = os.environ.get("XDG_CONFIG_HOME")
     try:
         folder = (Path(base) if base else Path.home() / ".config") / "diagnoser" / "rules"
-    except RuntimeError:
+        return folder if folder.is_dir() else None
+    except (RuntimeError, OSError):
         return None
-    return folder if folder.is_dir() else None
 
 
 def default_folders(extra: tuple[Path, ...] = ()) -> tuple[Path, ...]:
@@ -63,7 +65,16 @@ def compiled(folders: tuple[Path, ...]) -> Pack:
     from diagnoser.rulebook.load import load
 
     pack, _ = compile_pack(load(list(folders)), kinds())
+    for cause in pack.causes.values():
+        # The pack of a wheel was compiled elsewhere: where a rule stands is told from the rules' folder on.
+        if Path(cause["file"]).is_relative_to(builtin_folder()):
+            cause["file"] = Path(cause["file"]).relative_to(builtin_folder()).as_posix()
     return pack
+
+
+def rule_file(cause: Mapping[str, Any]) -> Path:
+    """The file that a cause of the pack was read from."""
+    return builtin_folder() / str(cause["file"])
 
 
 @once

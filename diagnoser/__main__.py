@@ -1,0 +1,5 @@
+"""`python -m diagnoser`."""
+
+from diagnoser.cli.main import entry
+
+entry()
