@@ -9,6 +9,7 @@ from pathlib import Path
 
 from diagnoser.cli.output import fail, give
 from diagnoser.rulebook.book import default_folders, pack_for, rule_file
+from diagnoser.sources import printable
 
 MAX_LINE = 1 << 20
 """Letters of a line that are read from standard input."""
@@ -118,9 +119,9 @@ def _lint(options: argparse.Namespace, folders: tuple[Path, ...]) -> int:
     for folder in chosen:
         if not folder.is_dir():
             return _fail(f"{folder}: there is no such folder")
-    problems = lint([Path(folder) for folder in chosen], kinds())
+    problems = lint([Path(folder) for folder in chosen], kinds(), beside=folders)
     for problem in problems:
-        print(problem)
+        print(printable(str(problem)))
     print(f"{len(problems)} problems" if problems else "all rules are well-formed", file=sys.stderr)
     return 1 if problems else 0
 

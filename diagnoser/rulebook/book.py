@@ -107,6 +107,10 @@ def _listing(folder: str) -> list[tuple[str, int, int]]:
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
             elif entry.name.endswith((".yaml", ".py")):
-                status = entry.stat()
+                try:
+                    status = entry.stat()
+                except OSError:
+                    found.append((entry.path, 0, 0))  # a link to nothing
+                    continue
                 found.append((entry.path, status.st_size, status.st_mtime_ns))
     return sorted(found)

@@ -1,7 +1,7 @@
 """What a rule pack must hold before it may be used: every problem with its place and its cure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,24 @@ from diagnoser.rulebook.signs import SignError, compile_sign, hint, leaves
 from diagnoser.rulebook.words import ARCHS, EFFECTS, ENGINES, PACKAGES
 
 
-def lint(folders: list[Path], kinds: dict[str, type[Fact]]) -> list[Problem]:
-    """All problems of the rules in these folders, sorted by place."""
-    loaded = load(folders)
+def lint(folders: list[Path], kinds: dict[str, type[Fact]], beside: Sequence[Path] = ()) -> list[Problem]:
+    """All problems of the rules in these folders, sorted by place.
+
+    beside: folders whose rules these may name, and whose own problems are not asked for.
+    """
+    resolved = [folder.resolve() for folder in folders]
+    others = [other for other in beside if other.resolve() not in resolved]
+    loaded = load([*others, *folders])
     _, problems = compile_pack(loaded, kinds)
     problems = [problem for problem in problems if not problem.what.startswith("unknown fact")]
     problems += _messages(loaded, kinds)
     problems += _causes(loaded, kinds)
     problems += _cycles(loaded)
+    if others:
+        inside = [str(folder) for folder in folders]
+        problems = [
+            one for one in problems if any(Path(one.file).is_relative_to(folder) for folder in inside)
+        ]
     return sorted(set(problems))
 
 

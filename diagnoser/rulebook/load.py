@@ -12,6 +12,10 @@ from diagnoser.rulebook.problems import Problem
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+MAX_FILE = 4 << 20
+MAX_PROBLEMS = 20
+"""How many problems of one file are told."""
+
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -33,11 +37,11 @@ def load(folders: list[Path]) -> Loaded:
     loaded = Loaded([], [], [])
     for path in rule_files(folders):
         try:
-            data = yaml.load(path.read_bytes(), Loader=_Loader)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            data = yaml.load(_text(path), Loader=_Loader)
+        except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
             mark = getattr(error, "problem_mark", None)
             line = mark.line + 1 if mark else 0
-            what = getattr(error, "problem", None) or str(error)
+            what = getattr(error, "problem", None) or getattr(error, "strerror", None) or str(error)
             loaded.problems.append(Problem(str(path), line, f"not readable as YAML: {what}"))
             continue
         if path.stem.startswith("messages"):
@@ -45,6 +49,15 @@ def load(folders: list[Path]) -> Loaded:
         else:
             _cause(path, data, loaded)
     return loaded
+
+
+def _text(path: Path) -> bytes:
+    """Raises OSError; ValueError for what is no file of rules."""
+    if not path.is_file():
+        raise ValueError("it is no file" if path.exists() else "it is a link to nothing")
+    if path.stat().st_size > MAX_FILE:
+        raise ValueError(f"it is larger than {MAX_FILE >> 20} MiB; one rule is a page of text")
+    return path.read_bytes()
 
 
 def _messages(path: Path, data: Any, loaded: Loaded) -> None:
@@ -82,15 +95,26 @@ def _validated(model: type[M], path: Path, data: Any, loaded: Loaded) -> M | Non
 
 
 def _explain(path: Path, error: ValidationError) -> Iterator[Problem]:
-    for entry in error.errors(include_url=False):
+    node = _composed(path)
+    for entry in error.errors(include_url=False)[:MAX_PROBLEMS]:
         where = ".".join(str(part) for part in entry["loc"])
         what = str(entry["msg"]).removeprefix("Value error, ")
-        yield Problem(str(path), line_of(path, entry["loc"]), f"{where}: {what}" if where else what)
+        yield Problem(str(path), _line_in(node, entry["loc"]), f"{where}: {what}" if where else what)
 
 
 def line_of(path: Path, keys: tuple[int | str, ...]) -> int:
     """The line of a value inside a YAML file, as far down the keys as the file goes."""
-    node = yaml.compose(path.read_text("utf-8", "replace"), Loader=_Loader)
+    return _line_in(_composed(path), keys)
+
+
+def _composed(path: Path) -> Any:
+    try:
+        return yaml.compose(path.read_bytes(), Loader=_Loader)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return None
+
+
+def _line_in(node: Any, keys: tuple[int | str, ...]) -> int:
     line = 1
     for key in keys:
         if isinstance(node, yaml.MappingNode):
