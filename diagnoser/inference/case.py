@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from packaging.version import Version
 
@@ -10,52 +9,8 @@ from diagnoser.facts.engine import Engine
 from diagnoser.facts.factbase import FactBase
 from diagnoser.facts.packages import Package
 from diagnoser.inference import versions
+from diagnoser.inference.lacks import LACKS, LOG, not_shown
 from diagnoser.rulebook.words import ENGINES
-
-
-class Lack(NamedTuple):
-    """Something that was not read: what it is, which kinds of document show it, and the command for it."""
-
-    what: str
-    documents: tuple[str, ...]
-    command: str
-
-
-_LOG = Lack("the server's log", (), "the server's whole log, from its start on")
-_SMI = Lack("the state of the GPUs", ("nvidia-smi",), "nvidia-smi -q")
-_PACKAGES = Lack("the installed packages", ("pip", "collect", "check_env", "conda"), "pip list")
-_KERNEL = Lack("the kernel log", ("kernel log",), "dmesg -T | grep -i -E 'nvrm|xid|oom'")
-_TOPOLOGY = Lack("the GPU topology", ("nvidia-smi topo",), "nvidia-smi topo -m")
-_HOST = Lack(
-    "the host's limits",
-    ("host probe",),
-    "lscpu; cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu.stat; df -h /dev/shm; ulimit -a",
-)
-_START = Lack("the start-up part of the server's log", (), "the server's log from its start on")
-_ENVIRONMENT = Lack("the server's environment", (), "env | grep -E 'CUDA|NCCL|SGLANG|VLLM|TORCH|TRITON'")
-
-LACKS: dict[str, Lack] = {
-    "gpu": _SMI,
-    "gpu_set": _SMI,
-    "gpu_process": _SMI,
-    "smi": _SMI,
-    "package": _PACKAGES,
-    "torch_build": _PACKAGES,
-    "xid": _KERNEL,
-    "sxid": _KERNEL,
-    "oom_kill": _KERNEL,
-    "topology": _TOPOLOGY,
-    "topo_link": _TOPOLOGY,
-    "p2p_link": _TOPOLOGY,
-    "host_state": _HOST,
-    "server_arg": _START,
-    "env": _ENVIRONMENT,
-}
-"""Fact kind -> where it would be shown. Other kinds are read in the server's log."""
-
-COMMANDS = {lack.what: lack.command for lack in (_LOG, *LACKS.values())}
-"""What is lacking -> the command that shows it."""
-
 
 FEW = 10
 """An engine with less than a tenth of the statements of the one that says most is not at work here."""
@@ -123,18 +78,12 @@ class Case:
 
     def not_shown(self, kind: str) -> str | None:
         """None when a document that would show such facts was read; else what is lacking."""
-        lack = LACKS.get(kind, _LOG)
-        if lack.documents:
-            shown = any(read.startswith(lack.documents) for read in self.covered)
-        elif lack is _START:
-            shown = "server_arg" in self.facts.kinds
-        else:
-            shown = lack is _LOG and any(read.endswith("log") for read in self.covered)
-        return None if shown else lack.what
+        lack = not_shown(kind, self.covered, self.facts.kinds)
+        return lack.what if lack else None
 
     def asks_for(self, kind: str) -> str:
         """What would tell more about facts of a kind."""
-        return LACKS.get(kind, _LOG).what
+        return LACKS.get(kind, LOG).what
 
 
 def interval(spans: Iterable[tuple[str | None, str | None]]) -> tuple[Version | None, Version | None]:

@@ -21,7 +21,7 @@ from diagnoser.inference.fixes import fill, fix_text, read_values
 from diagnoser.inference.launches import Launch
 from diagnoser.inference.questions import questions
 from diagnoser.inference.reading import Reading
-from diagnoser.inference.resolve import Ranked, is_known, resolve
+from diagnoser.inference.resolve import FATAL, Ranked, is_known, resolve
 from diagnoser.inference.servers import Chosen, Scored, combine, servers
 from diagnoser.rulebook.pack import Pack
 from diagnoser.sources import printable
@@ -121,8 +121,11 @@ def _judge(group: Sequence[Chosen], pack: Pack, named: Named, extra: FactBase | 
 def _findings(part: Part, pack: Pack, named: Named) -> list[Scored]:
     scored = [Scored(_finding(item, pack, named, part.case), item.score) for item in part.ranked]
     shown = {place.place for item in part.ranked for place in item.candidate.evidence}
-    leading = scored[0].finding.rule if scored else None
-    return scored + [Scored(echo, 0.0) for echo in echoes(part.case, named, shown, leading)]
+    leading = part.ranked[0] if part.ranked else None
+    if leading is None or leading.role != "root" or scored[0].finding.effect not in FATAL:
+        return scored
+    later = echoes(part.case, named, shown, leading.candidate.evidence, leading.candidate.rule)
+    return scored + [Scored(echo, 0.0) for echo in later]
 
 
 def _all_started(parts: Sequence[Part]) -> bool | None:

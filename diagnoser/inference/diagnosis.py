@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from diagnoser.facts.base import Evidence
+from diagnoser.sources import escaped
 
 SCHEMA = "diagnoser/diagnosis/1"
 
@@ -126,4 +127,5 @@ class Diagnosis(_Model):
         return [finding for finding in self.roots if finding.severity != "info"]
 
     def to_json(self, indent: int | None = 2) -> str:
-        return self.model_dump_json(by_alias=True, indent=indent, exclude_none=True)
+        """Every key of the contract is there, null where nothing is known. No character in it moves a terminal."""
+        return escaped(self.model_dump_json(by_alias=True, indent=indent))

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from diagnoser.inference.candidates import Candidate
-from diagnoser.inference.case import COMMANDS
 from diagnoser.inference.diagnosis import Question
+from diagnoser.inference.lacks import BY_NAME
 from diagnoser.inference.resolve import SEVERITY_WEIGHT
 
 MAX_QUESTIONS = 4
@@ -40,4 +40,9 @@ def questions(
 
 def _asked(candidate: Candidate, cause: Mapping[str, Any]) -> list[tuple[str, str]]:
     own = [(ask["question"], ask["command"]) for ask in cause["ask"]]
-    return own or [(f"What is {lack}?", COMMANDS.get(lack, lack)) for lack in candidate.missing[:2]]
+    return own or [_question(lack) for lack in candidate.missing[:2]]
+
+
+def _question(lack: str) -> tuple[str, str]:
+    known = BY_NAME.get(lack)
+    return (known.question, known.command) if known else (f"What about {lack}?", lack)

@@ -6,11 +6,8 @@ from typing import Any, NamedTuple
 from diagnoser.inference.candidates import Candidate
 from diagnoser.inference.diagnosis import SEVERITY_RANK
 
-SHOWN_FROM = 0.15
-"""Findings less likely than this are not shown."""
-
-ROOT_FROM = 0.35
-"""A cause less likely than this explains nothing and is not called known."""
+SHOWN_FROM = 0.35
+"""A finding less likely than this explains nothing and is not shown."""
 
 SEVERITY_WEIGHT = {"info": 0.02, "low": 0.3, "medium": 0.6, "high": 0.9, "critical": 1.0}
 FATAL = frozenset(["startup_failure", "crash", "hang"])
@@ -88,8 +85,7 @@ def _explained(
     _assign(because, ((rule, causes[rule]["excludes"]) for rule in order), by_rule)
     speaking = [rule for rule in order if causes[rule]["kind"] != "bystander"]
     speaking.sort(key=lambda rule: rule in because)
-    sure = [rule for rule in speaking if by_rule[rule].confidence >= ROOT_FROM]
-    _assign(because, ((rule, causes[rule]["explained"]) for rule in sure), by_rule)
+    _assign(because, ((rule, causes[rule]["explained"]) for rule in speaking), by_rule)
     return because
 
 
@@ -129,5 +125,4 @@ def is_known(item: Ranked, causes: Mapping[str, Mapping[str, Any]]) -> bool:
         item.role == "root"
         and causes[item.candidate.rule]["kind"] == "cause"
         and SEVERITY_RANK[item.candidate.severity] > 0
-        and item.candidate.confidence >= ROOT_FROM
     )

@@ -1,7 +1,7 @@
 """Where text comes from: files, folders, archives and standard input become named streams of clean lines."""
 
 from diagnoser.sources.base import Chunk, Limits, Note, RecordStart, SourceError, Transform, Unreadable
-from diagnoser.sources.clean import clean, label, printable
+from diagnoser.sources.clean import clean, escaped, label, printable
 from diagnoser.sources.lines import record_start
 from diagnoser.sources.opening import open_sources
 from diagnoser.sources.source import Source
@@ -16,6 +16,7 @@ __all__ = [
     "Transform",
     "Unreadable",
     "clean",
+    "escaped",
     "label",
     "open_sources",
     "printable",

@@ -139,6 +139,16 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
 
 
+def escaped(json: str) -> str:
+    r"""A JSON text with the characters that `printable` spells out as JSON escapes (``\u202e``)."""
+    return _UNSAFE.sub(lambda found: "".join(map(_json_escape, found.group())), json)
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
 def label(name: str) -> str:
     """A name for one line of output: `printable`, without line ends and tabs."""
     return printable(name).replace("\n", r"\n").replace("\t", r"\t")

@@ -77,7 +77,7 @@ def test_the_whole_graph_holds_every_rule_and_needs_no_network(pack: Pack) -> No
 def test_packs_are_collapsed_lists_with_a_filter(pack: Pack) -> None:
     text = html(pack)
     assert text.count('<details class="group"') == len(
-        {cause["file"].rsplit("/", 2)[1] for cause in pack.causes.values()}
+        {cause["file"].rsplit("/", 2)[-2] for cause in pack.causes.values()}
     )
     assert "<details open" not in text
     assert '<label>Filter <input id="filter" type="search"></label>' in text
