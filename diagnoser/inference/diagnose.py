@@ -170,7 +170,7 @@ def _case(group: Sequence[Chosen], pack: Pack, named: Named, extra: FactBase | N
         bases.append(extra)
     return Case(
         merge_all(bases),
-        {document.read.kind for document in named.documents},
+        named.kinds,
         intervals={engine: interval(seen) for engine, seen in spans.items()},
         last_at={reading.name: reading.last_at for reading, _ in group if reading.last_at is not None},
     )

@@ -25,6 +25,7 @@ class Named:
 
     def __init__(self, documents: list[Document]) -> None:
         self.documents = documents
+        self.kinds = frozenset(document.read.kind for document in documents)
         self._by_source: dict[str, list[Document]] = {}
         for document in documents:
             self._by_source.setdefault(document.source, []).append(document)

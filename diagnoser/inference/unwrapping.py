@@ -9,13 +9,17 @@ SAMPLE = 60
 MAX_DEPTH = 3
 
 
+MAX_RECORD = 64 << 10
+"""Letters kept of a record that a daemon wrote in pieces (containerd and docker cut at 16 KiB)."""
+
+
 def unwrapped(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
     """The chunks without wrappers. Which wrappers there are is decided on the first lines of the source."""
-    kinds: list[str] | None = None
+    strip: _Strip | None = None
     for chunk in chunks:
-        if kinds is None:
-            kinds = _kinds(chunk.data)
-        yield chunk._replace(data=_strip(chunk.data, kinds)) if kinds else chunk
+        if strip is None:
+            strip = _Strip(_kinds(chunk.data))
+        yield chunk._replace(data=strip(chunk.data, last=chunk.last)) if strip.kinds else chunk
 
 
 def _kinds(data: bytes) -> list[str]:
@@ -32,19 +36,40 @@ def _kinds(data: bytes) -> list[str]:
     return kinds
 
 
-def _strip(data: bytes, kinds: list[str]) -> bytes:
-    lines = data.split(b"\n")
-    bare: list[bytes] = []
-    pending = ""
-    for raw in lines:
-        line = raw.decode("utf-8", "replace")
-        partial = is_partial(kinds[0], line)
-        for kind in kinds:
+class _Strip:
+    """Takes the wrappers off, chunk by chunk; a record in pieces is joined on the line of its last piece."""
+
+    def __init__(self, kinds: list[str]) -> None:
+        self.kinds = kinds
+        self._pieces: list[str] = []
+        self._size = 0
+
+    def __call__(self, data: bytes, *, last: bool) -> bytes:
+        lines = data.split(b"\n")
+        end = lines.pop()
+        bare = [self._line(raw.decode("utf-8", "replace")) for raw in lines]
+        if end:
+            bare.append(self._line(end.decode("utf-8", "replace")))
+        if last and self._pieces and bare:
+            bare[-1] = self._joined("")
+        text = "\n".join(bare) + "\n" * (not end and bool(lines))
+        return clean(text.encode("utf-8", "replace"))
+
+    def _line(self, line: str) -> str:
+        partial = is_partial(self.kinds[0], line)
+        for kind in self.kinds:
             line = unwrap(kind, line)[0]
         # One record must stay one line; the rare record with line ends inside keeps its first lines joined.
-        line = pending + line.replace("\n", " ")
-        pending = line if partial else ""
-        bare.append(b"" if partial else line.encode("utf-8", "replace"))
-    if pending:
-        bare[-1] = pending.encode("utf-8", "replace")
-    return clean(b"\n".join(bare))
+        line = line.replace("\n", " ")
+        if not partial:
+            return self._joined(line)
+        if self._size < MAX_RECORD:
+            self._pieces.append(line[: MAX_RECORD - self._size])
+            self._size += len(self._pieces[-1])
+        return ""
+
+    def _joined(self, line: str) -> str:
+        if self._pieces:
+            line = "".join([*self._pieces, line[: MAX_RECORD - self._size]])
+            self._pieces, self._size = [], 0
+        return line
