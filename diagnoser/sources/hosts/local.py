@@ -57,7 +57,7 @@ class LocalChannel:
 
     def fetch(self, port: int, path: str, *, timeout_s: float = 5.0, limit_bytes: int = 4 * MIB) -> Reply:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
-        return get(connection, self.name, port, path, timeout_s, limit_bytes)
+        return get(connection, connection.close, f"{self.name}: port {port}", path, timeout_s, limit_bytes)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -121,8 +121,9 @@ class SshChannel:
             ) from error
         channel.settimeout(timeout_s)
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
-        connection.sock = channel
-        return get(connection, self.name, port, path, timeout_s, limit_bytes)
+        tunnel: Any = _Tunnel(channel)
+        connection.sock = tunnel
+        return get(connection, channel.close, f"{self.name}: port {port}", path, timeout_s, limit_bytes)
 
     def close(self) -> None:
         for client in reversed(self._clients):
@@ -347,9 +348,20 @@ def _why(error: BaseException, where: str, seconds: float) -> str:
     if isinstance(error, ConnectionRefusedError):
         return f"{where} refuses the connection; does sshd run there, and is the port right?"
     words = str(error) or type(error).__name__
-    if "banner" in words.lower():
+    if "banner" in words.lower() or words == "No existing session":
         return f"{where} is connected and does not greet as an SSH server within {seconds:g} s"
     return f"the connection to {where} failed: {words}"
+
+
+class _Tunnel:
+    """A channel as http.client wants its socket: closing it leaves what was sent readable."""
+
+    def __init__(self, channel: "paramiko.Channel") -> None:
+        self.sendall = channel.sendall
+        self.makefile = channel.makefile
+
+    def close(self) -> None:
+        """The channel is closed when the answer is read."""
 
 
 class _Checked:

@@ -2,21 +2,23 @@
 
 import http.client
 import threading
+from collections.abc import Callable
 
 from diagnoser.sources.hosts.channel import ChannelError, Reply
 
 
 def get(
     connection: http.client.HTTPConnection,
-    host: str,
-    port: int,
+    hang_up: Callable[[], None],
+    where: str,
     path: str,
     timeout_s: float,
     limit_bytes: int,
 ) -> Reply:
-    """The answer, whatever its status; redirects are not followed. Closes the connection.
+    """The answer, whatever its status; redirects are not followed.
 
-    Raises `ChannelError` when there is none within the time.
+    hang_up: closes the connection for good. where: whom the question goes to, for errors ("gpu-07: port 30000").
+    Raises `ChannelError` when there is no answer within the time.
     """
     over = threading.Event()
     parts: list[bytes] = []
@@ -25,27 +27,28 @@ def get(
     def give_up() -> None:
         over.set()
         # Ends a reading that is under way; a server that sends a byte now and then would hold it for ever.
-        connection.close()
+        hang_up()
 
     timer = threading.Timer(timeout_s, give_up)
     timer.daemon = True
     timer.start()
+    error: Exception | None = None
+    status = 0
     try:
-        connection.request(
-            "GET", path, headers={"Host": f"127.0.0.1:{port}", "Accept": "*/*", "Connection": "close"}
-        )
+        connection.request("GET", path, headers={"Accept": "*/*", "Connection": "close"})
         answer = connection.getresponse()
+        status = answer.status
         while size <= limit_bytes and (part := answer.read(1 << 14)):
             parts.append(part)
             size += len(part)
-    except (OSError, ValueError, AttributeError, http.client.HTTPException) as error:
-        if over.is_set() or isinstance(error, TimeoutError):
-            raise ChannelError(f"{host}: port {port}{path} did not answer within {timeout_s:g} s") from error
-        words = getattr(error, "strerror", None) or type(error).__name__
-        raise ChannelError(f"{host}: port {port}{path} gave no answer: {words}") from error
+    except (OSError, ValueError, AttributeError, http.client.HTTPException) as caught:
+        error = caught
     finally:
         timer.cancel()
-        connection.close()
-    if over.is_set():
-        raise ChannelError(f"{host}: port {port}{path} did not answer within {timeout_s:g} s")
-    return Reply(answer.status, b"".join(parts)[:limit_bytes], size > limit_bytes)
+        hang_up()
+    if over.is_set() or isinstance(error, TimeoutError):
+        raise ChannelError(f"{where}{path} did not answer within {timeout_s:g} s") from error
+    if error is not None:
+        words = getattr(error, "strerror", None) or type(error).__name__
+        raise ChannelError(f"{where}{path} gave no answer: {words}") from error
+    return Reply(status, b"".join(parts)[:limit_bytes], size > limit_bytes)
