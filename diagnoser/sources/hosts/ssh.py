@@ -168,8 +168,8 @@ def _wrapped(line: str, timeout_s: float) -> str:
     script = (
         "printf '\\036diagnoser %s\\036' $$; "
         f"c={shlex.quote(line)}; "
-        "if timeout --foreground 1 true 2>/dev/null; "
-        f'then exec timeout --foreground -s KILL {timeout_s + 5:.0f} /bin/sh -c "$c"; fi; exec /bin/sh -c "$c"'
+        "if timeout 1 true 2>/dev/null; "
+        f'then exec timeout -s KILL {timeout_s + 5:.0f} /bin/sh -c "$c"; fi; exec /bin/sh -c "$c"'
     )
     return f"exec /bin/sh -c {shlex.quote(script)}"
 
