@@ -79,7 +79,7 @@ def run(
 
     Raises `CallError` where the options do not fit what was read.
     """
-    catalog = _catalog(options)
+    catalog = catalog_of(options)
     read = read_sources(open_sources(paths, limits=options.limits), catalog, options, progress)
     counts = [reading.launches.count for reading in read.readings]
     if options.launch is not None and counts and options.launch > max(counts):
@@ -102,7 +102,7 @@ def run(
 def run_text(text: str | bytes, options: Options = DEFAULTS, name: str = "stdin") -> Judged:
     """The diagnosis of one pasted text."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    catalog = _catalog(options)
+    catalog = catalog_of(options)
     read = read_sources([Source.from_bytes(name, data)], catalog, options)
     return judge_readings(read.readings, catalog.pack, launch=options.launch, with_facts=options.with_facts)
 
@@ -123,7 +123,7 @@ def diagnose(given: str | Path | Sequence[str | Path], options: Options = DEFAUL
     return judged.diagnosis
 
 
-def _catalog(options: Options) -> Catalog:
+def catalog_of(options: Options) -> Catalog:
     folders = default_folders(options.rules)
     return catalog_for(tuple(map(str, folders)), options.naive)
 

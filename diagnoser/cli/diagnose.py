@@ -5,7 +5,7 @@ import difflib
 import sys
 from pathlib import Path
 
-from diagnoser.cli import config
+from diagnoser.cli import config, hosts
 from diagnoser.cli.main import COMMANDS
 from diagnoser.cli.output import fail, give
 from diagnoser.cli.progress import Bar
@@ -21,6 +21,8 @@ EPILOG = """\
 commands:
   rules       list, show, lint, test, graph the rules; draft a new one from a log line
   schema      print the JSON Schema of the output or of rule files
+  probes      what is ever run on a machine by --host, all of it read-only
+  collect     look at a machine and keep what was seen, to be diagnosed later
 A path that is named like a command is written ./rules or behind --.
 
 exit code:
@@ -30,6 +32,7 @@ examples:
   diagnose server.log nvidia-smi.txt
   kubectl logs my-pod | diagnose
   diagnose                       paste, then Ctrl-D
+  diagnose --host gpu-07         look there over SSH, read-only
   diagnose --explain kv-retraction-collapse server.log
 """
 
@@ -80,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--rules", action="append", metavar="DIR", help="a folder with further rules; may be repeated"
     )
+    hosts.add(options)
     options.add_argument("--naive", action="store_true", help=argparse.SUPPRESS)
     options.add_argument("--no-color", action="store_true", default=None, help="no colours (as NO_COLOR=1)")
     options.add_argument("-V", "--version", action="version", version=f"diagnose {__version__}")
@@ -125,6 +129,13 @@ def run(arguments: list[str]) -> int:
     settings = session.Options(
         folders, options.launch, window, options.naive, now_year, with_facts=options.format == "json"
     )
+    if options.host or options.hosts_file:
+        return hosts.run(options, settings)
+    if len(options.paths) == 1 and options.paths[0].endswith(".zst") and not options.explain:
+        from diagnoser.sources.hosts import bundle
+
+        if bundle.is_bundle(Path(options.paths[0])):
+            return hosts.run_bundle(Path(options.paths[0]), options, settings)
     given = _paths(options.paths)
     if isinstance(given, str):
         return fail(given)
@@ -136,13 +147,11 @@ def run(arguments: list[str]) -> int:
     if isinstance(judged, list):
         if options.format == "json":
             # Machines get an object whatever happens.
-            _show(
-                Diagnosis(version=__version__, headline="nothing could be read", unreadable=judged), options
-            )
+            show(Diagnosis(version=__version__, headline="nothing could be read", unreadable=judged), options)
         return fail("nothing could be read\n  " + "\n  ".join(judged))
     if options.explain:
         return _explain(options, judged, settings)
-    return _show(judged.diagnosis, options)
+    return show(judged.diagnosis, options)
 
 
 def _paths(paths: list[str]) -> list[str] | str:
@@ -185,17 +194,18 @@ def _explain(options: argparse.Namespace, judged: object, settings: object) -> i
     return fail(sentence) if sentence else int(bool(judged.diagnosis.causes))
 
 
-def _show(diagnosis: object, options: argparse.Namespace) -> int:
+def show(diagnosis: object, options: argparse.Namespace) -> int:
     from diagnoser.inference.diagnosis import Diagnosis
 
     assert isinstance(diagnosis, Diagnosis)
     code = 1 if diagnosis.causes else 0
     chosen = options.format or "auto"
-    terminal = options.output is None and sys.stdout.isatty() and chosen in ("auto", "text")
-    if terminal:
-        from diagnoser.report.terminal import show
+    if options.output is None and sys.stdout.isatty() and chosen in ("auto", "text"):
+        from diagnoser.report import terminal
 
-        show(diagnosis, sys.stdout, color=False if options.no_color else None, quiet=bool(options.quiet))
+        terminal.show(
+            diagnosis, sys.stdout, color=False if options.no_color else None, quiet=bool(options.quiet)
+        )
         return code
     if chosen == "json":
         text = diagnosis.to_json() + "\n"

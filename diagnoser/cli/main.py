@@ -3,11 +3,11 @@
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from diagnoser.version import __version__
 
-COMMANDS = ("rules", "schema")
+COMMANDS = ("rules", "schema", "probes", "collect")
 
 
 def entry() -> None:
@@ -67,9 +67,10 @@ def _drop_output() -> None:
 
 def _run(arguments: list[str]) -> int:
     if arguments and arguments[0] in COMMANDS:
-        from diagnoser.cli import rules, schema
+        from importlib import import_module
 
-        return {"rules": rules.run, "schema": schema.run}[arguments[0]](arguments[1:])
+        run: Callable[[list[str]], int] = import_module(f"diagnoser.cli.{arguments[0]}").run
+        return run(arguments[1:])
     from diagnoser.cli import diagnose
 
     return diagnose.run(arguments)

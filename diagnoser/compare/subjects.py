@@ -48,9 +48,8 @@ class Stated(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """How a fact kind is taken apart. own: the fields that name the subject. values: the fields that are compared;
-    a field "" takes the label of the kind alone. each: the owners are alike (eight cards), so that a value they
-    all share is said once."""
+    """How a fact kind is taken apart. own: the fields that name the subject. values: the fields that are compared.
+    each: the owners are alike (eight cards), so that what is said of several is folded into one."""
 
     area: Area
     own: tuple[str, ...]
@@ -115,25 +114,15 @@ two between starts (H200 captures: kv_tokens within 1.5 % over 12 starts), a pha
 def stated(facts: FactBase) -> dict[Subject, Stated]:
     """Every subject of these facts with its value; the last statement of a subject holds."""
     found: dict[Subject, Stated] = {}
-    alike: dict[Subject, dict[str, Stated]] = {}
     for kind, shape in SHAPES.items():
         for fact, sightings in sorted(facts.of(kind), key=lambda pair: pair[1].kept()[-1].place):
             owner = " ".join(
                 str(getattr(fact, field)) for field in shape.own if getattr(fact, field) is not None
             )
+            name = f"{kind} {owner}" if shape.each else owner or kind
             for field, value in _values(fact, shape):
-                said = Stated(value, sightings.kept()[-1])
-                if shape.each:
-                    alike.setdefault(Subject(shape.area, kind, kind, field), {})[owner] = said
-                else:
-                    found[Subject(shape.area, kind, owner or kind, "" if field == "value" else field)] = said
-    for subject, owners in alike.items():
-        if len({said.value for said in owners.values()}) == 1:
-            found[subject] = next(iter(owners.values()))
-        else:
-            found.update(
-                {subject._replace(name=f"{subject.kind} {own}"): said for own, said in owners.items()}
-            )
+                subject = Subject(shape.area, kind, name, "" if field == "value" else field)
+                found[subject] = Stated(value, sightings.kept()[-1])
     return found
 
 
@@ -161,3 +150,12 @@ def _plain(value: Value) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).lower()
+
+
+def folded(subjects: Iterable[Subject]) -> Subject:
+    """One subject for several of alike owners: "gpu 0", "gpu 1" and "gpu 3" become "gpu 0 1 3"."""
+    several = sorted(subjects)
+    if len(several) == 1:
+        return several[0]
+    owners = [subject.name.partition(" ")[2] for subject in several]
+    return several[0]._replace(name=f"{several[0].kind} {' '.join(owners)}")

@@ -57,6 +57,7 @@ class Target(NamedTuple):
 class Catalog(NamedTuple):
     """The literal table with what each literal leads to, and a scanner over it. quotes: see `quoting`."""
 
+    literals: list[bytes]
     targets: list[Target]
     scanner: Scanner
     pack: Pack
@@ -86,7 +87,7 @@ def build(pack: Pack, *, naive: bool = False) -> Catalog:
         for literal in literals
     ]
     opens = {number: quotes[literal] for number, literal in enumerate(literals) if literal in quotes}
-    return Catalog(targets, _scanner(literals, naive), pack, opens)
+    return Catalog(literals, targets, _scanner(literals, naive), pack, opens)
 
 
 @lru_cache(maxsize=4)

@@ -77,6 +77,15 @@ class Question(_Model):
     decides: list[str]
 
 
+class Step(_Model):
+    """A further look that was taken at a machine: what was asked, by which probes, why, and what came of it."""
+
+    question: str
+    probes: list[str]
+    because: str
+    outcome: str
+
+
 class DocumentRead(_Model):
     """One document that was read. ``notes`` say what of it was not."""
 
@@ -108,6 +117,7 @@ class Diagnosis(_Model):
     findings: list[Finding] = []
     unknown: list[UnknownLine] = []
     questions: list[Question] = []
+    steps: list[Step] = []
     coverage: list[DocumentRead] = []
     unreadable: list[str] = []
     notes: list[str] = []

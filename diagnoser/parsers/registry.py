@@ -25,6 +25,7 @@ MODULES = (
     "llamacpp",
     "other_engines",
     "bench_text",
+    "json_documents",
 )
 
 

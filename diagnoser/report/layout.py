@@ -49,6 +49,7 @@ def layout(diagnosis: Diagnosis, *, quiet: bool = False) -> Iterator[Line]:
     if not quiet:
         yield from _aside(diagnosis, noted)
         yield from _unknown(diagnosis)
+        yield from _steps(diagnosis)
         yield from _questions(diagnosis)
     yield from _coverage(diagnosis)
 
@@ -160,6 +161,14 @@ def _unknown(diagnosis: Diagnosis) -> Iterator[Line]:
         times = f" ({odd.count} times)" if odd.count > 1 else ""
         place = Piece(f"{odd.document}:{odd.line}", "place")
         yield from _row("odd", [place, Piece("  " + _one_line(odd.text), "evidence"), Piece(times, "dim")])
+
+
+def _steps(diagnosis: Diagnosis) -> Iterator[Line]:
+    if diagnosis.steps:
+        yield BLANK
+    for step in diagnosis.steps:
+        yield from _row("asked", [Piece(step.question), Piece(f" ({', '.join(step.probes)})", "dim")])
+        yield from _row("", [Piece(f"because {step.because}: {step.outcome}", "dim")])
 
 
 def _questions(diagnosis: Diagnosis) -> Iterator[Line]:

@@ -5,7 +5,7 @@ from diagnoser.compare.subjects import Stated, Subject, Value
 from diagnoser.facts.factbase import Sighting
 
 DRIVER = Subject("packages", "driver", "driver", "version")
-POWER = Subject("gpu", "gpu", "gpu", "power_limit_w")
+POWER = Subject("gpu", "gpu", "gpu 0", "power_limit_w")
 
 
 def host(**values: Value) -> dict[Subject, Stated]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from diagnoser.agent import session
-from diagnoser.compare.subjects import Stated, Subject, Value, same, stated
+from diagnoser.compare.subjects import Stated, Subject, Value, folded, same, stated
 from diagnoser.facts.factbase import FactBase, merge_all
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -33,10 +33,13 @@ def test_the_changed_flag_and_what_follows_from_it() -> None:
     assert noise <= {"random_seed", "port", "mem_fraction_static"}, noise
 
 
-def test_a_value_that_all_cards_share_is_said_once() -> None:
-    said = stated(facts(FIXTURES / "captures/h200/busy/q.txt"))
-    names = {subject.name for subject in said if subject.kind == "gpu"}
-    assert names == {"gpu"}
+def test_every_card_is_told_and_several_can_be_folded() -> None:
+    said = stated(facts(FIXTURES / "gpu_host/t07_table_580_8x_rtxpro6000_idle.txt"))
+    limits = {subject.name: one.value for subject, one in said.items() if subject.field == "power_limit_w"}
+    assert limits == {f"gpu {number}": 600 for number in range(8)}
+    assert (
+        folded(subject for subject in said if subject.field == "power_limit_w").name == "gpu 0 1 2 3 4 5 6 7"
+    )
 
 
 def test_sizes_within_a_percent_are_the_same_and_spellings_do_not_count() -> None:
