@@ -67,6 +67,7 @@ def investigate(
     logs: Sequence[str] = (),
     fast: bool = False,
     beside: Sequence[Source | Unreadable] = (),
+    thrifty: bool = False,
     ask: Asked | None = None,
     told: Callable[[str], None] | None = None,
     progress: Progress | None = None,
@@ -74,9 +75,10 @@ def investigate(
     """Look at a machine until the cause is clear or nothing is left to look at.
 
     fast: begin with what is always needed and look further only where a question asks for it. beside: further
-    documents, such as files the user gave. Raises `ChannelError` when the machine cannot be asked.
+    documents, such as files the user gave. thrifty: it is one of many machines. Raises `ChannelError` when the
+    machine cannot be asked.
     """
-    collector = Collector(host, literals(catalog), logs, told)
+    collector = Collector(host, literals(catalog), logs, told, thrifty=thrifty)
     items = collector.look(NEEDED if fast or ask else None)
     read = read_sources([*beside, *sources(items)], catalog, options, progress)
     judged = _judge(read, host.name, collector.rows, catalog, options)

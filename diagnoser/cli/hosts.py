@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from diagnoser.sources.hosts.readonly import ReadOnlyHost
 
 
+FEW = 4
+"""Up to so many machines each is asked by several sessions at a time, which is quickest."""
+
+
 def add(options: argparse.ArgumentParser) -> None:
     """The options about machines."""
     group = options.add_argument_group("machines (read-only; see `diagnose probes`)")
@@ -94,6 +98,7 @@ def run(options: argparse.Namespace, settings: "Options") -> int:
                 logs=options.log or (),
                 fast=options.fast,
                 beside=list(open_sources(options.paths)) if options.paths and len(named) == 1 else (),
+                thrifty=len(named) > FEW,
                 ask=_ask if options.interactive else None,
                 told=lambda what: ticker.tell(f"{target}: {what}"),
             )

@@ -43,7 +43,7 @@ def keygen(file: Path, *arguments: str) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", *arguments, "-f", str(file)], check=True)
 
 
-def start(folder: Path, *settings: str) -> Server:
+def start(folder: Path, *settings: str, listen: str = "127.0.0.1") -> Server:
     """An sshd with the host key and the client key in ``folder``, which are made where they are missing."""
     assert SSHD, "sshd is not installed; install openssh-server (ci/apt.txt)"
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def start(folder: Path, *settings: str) -> Server:
     port = free_port()
     lines = [
         *settings,  # of several values sshd takes the first
-        "ListenAddress 127.0.0.1", f"Port {port}", f"HostKey {folder / 'host'}", f"PidFile {folder / 'pid'}",
+        f"ListenAddress {listen}:{port}", f"Port {port}", f"HostKey {folder / 'host'}", f"PidFile {folder / 'pid'}",
         f"AuthorizedKeysFile {folder / 'authorized_keys'}", "PermitRootLogin prohibit-password", "UsePAM no",
         "PasswordAuthentication no", "KbdInteractiveAuthentication no", "StrictModes no", "LogLevel VERBOSE",
     ]  # fmt: skip
@@ -94,8 +94,8 @@ def sshd_with(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Starts further servers for one test."""
     started: list[Server] = []
 
-    def make(*settings: str, folder: str = "other") -> Server:
-        started.append(start(tmp_path / folder, *settings))
+    def make(*settings: str, folder: str = "other", listen: str = "127.0.0.1") -> Server:
+        started.append(start(tmp_path / folder, *settings, listen=listen))
         return started[-1]
 
     yield make

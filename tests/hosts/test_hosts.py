@@ -243,38 +243,31 @@ def test_smaller_logs_come_whole(tmp_path: Path, size: int) -> None:
     assert log.parts[0].first_line == 1
 
 
-def fleet(tmp_path: Path, sshd_with: StartServer, size: int, log: Path) -> tuple[User, list[str]]:
-    """Many hosts on the ports of one sshd; the last shows cards with a lower power limit, and has a slow nvidia-smi."""
-    from tests.hosts.conftest import free_port
-
-    odd = tmp_path / "odd.txt"
-    odd.write_text(SMI.joinpath("t07_table_580_8x_rtxpro6000_idle.txt").read_text().replace("600W", "300W"))
-    folder = commands(tmp_path / "bin", full=False)
-    ports = [free_port() for _ in range(size)]
-    plain = (folder / "nvidia-smi").read_text().removeprefix("#!/bin/sh\n")
+def fleet(tmp_path: Path, sshd_with: StartServer, size: int) -> tuple[User, list[str]]:
+    """Many hosts on loopback addresses of one sshd. The first has cards with a low power limit, the second is slow."""
     table = SMI / "t07_table_580_8x_rtxpro6000_idle.txt"
+    odd = tmp_path / "odd.txt"
+    odd.write_text(table.read_text().replace("600W", "300W"))
+    folder = commands(tmp_path / "bin", full=False)
+    plain = (folder / "nvidia-smi").read_text().removeprefix("#!/bin/sh\n")
     (folder / "nvidia-smi").write_text(
-        f'#!/bin/sh\nset -- "$*" ${{SSH_CONNECTION##* }}\n[ "$2" = {ports[0]} ] && [ -z "$1" ] && exec cat {odd}\n'
-        f'[ "$2" = {ports[1]} ] && sleep 2\nset -- $1\n{plain}'
+        "#!/bin/sh\na=$*; set -- $SSH_CONNECTION\n"
+        f'[ "$3" = 127.0.1.1 ] && [ -z "$a" ] && exec cat {odd}\n[ "$3" = 127.0.1.2 ] && sleep 2\nset -- $a\n{plain}'
     )
-    assert str(table) in plain
-    machine = sshd_with(
-        f"SetEnv PATH={folder}:/usr/bin:/bin", "MaxStartups 200:30:300", *(f"Port {port}" for port in ports)
-    )
+    machine = sshd_with(f"SetEnv PATH={folder}:/usr/bin:/bin", "MaxStartups 200:30:300", listen="0.0.0.0")
     key = (machine.folder / "known_hosts").read_text().split(None, 1)[1]
-    (machine.folder / "known_hosts").write_text("".join(f"[127.0.0.1]:{port} {key}" for port in ports))
-    names = [f"gpu-{number:02d}" for number in range(size)]
-    aliases = [
-        f"Host {name}\n  HostName 127.0.0.1\n  Port {port}" for name, port in zip(names, ports, strict=True)
-    ]
+    hosts = {f"gpu-{number:02d}": f"127.0.1.{number}" for number in range(1, size + 1)}
+    known = "".join(f"[{address}]:{machine.port} {key}" for address in hosts.values())
+    (machine.folder / "known_hosts").write_text(known)
+    aliases = [f"Host {name}\n  HostName {address}\n  Port {machine.port}" for name, address in hosts.items()]
     dead = [f"dead-{number}" for number in range(3)]
     aliases += [f"Host {name}\n  HostName 127.0.0.1\n  Port 1" for name in dead]
-    return User(tmp_path / "home", machine, *aliases), [*names, *dead]
+    return User(tmp_path / "home", machine, *aliases), [*hosts, *dead]
 
 
 @pytest.mark.parametrize("size", [6, pytest.param(64, marks=pytest.mark.slow)])
-def test_the_odd_one_of_many(tmp_path: Path, sshd_with: StartServer, log: Path, size: int) -> None:
-    user, names = fleet(tmp_path, sshd_with, size, log)
+def test_the_odd_one_of_many(tmp_path: Path, sshd_with: StartServer, size: int) -> None:
+    user, names = fleet(tmp_path, sshd_with, size)
     hosts = tmp_path / "hosts.txt"
     hosts.write_text("# the rack\n" + "\n".join(names) + "\n")
     told = user.run("--hosts-file", hosts, "-f", "json")
@@ -287,12 +280,12 @@ def test_the_odd_one_of_many(tmp_path: Path, sshd_with: StartServer, log: Path, 
         for one in answer["deviations"]
         if "power limit" in one["subject"]
     }
-    assert odd == {("gpu-00", 300, 600)}
-    assert {one["host"] for one in answer["deviations"]} == {"gpu-00"}
+    assert odd == {("gpu-01", 300, 600)}
+    assert {one["host"] for one in answer["deviations"]} == {"gpu-01"}
     shown = user.run("--hosts-file", hosts)
     assert f"{size + 3} hosts: " in shown.stdout
     assert "3 not reached" in shown.stdout
-    assert "gpu-00: gpu 0 1 2 3 4 5 6 7 power limit w is 300" in shown.stdout.replace(".0", "")
+    assert "gpu-01: gpu 0 1 2 3 4 5 6 7 power limit w is 300" in shown.stdout.replace(".0", "")
 
 
 def test_what_may_be_run_is_shown(user: User) -> None:

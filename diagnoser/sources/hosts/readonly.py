@@ -6,7 +6,8 @@ neither bash nor Python.
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ _SHAPES: Mapping[str, str] = {
 }
 PATHS = "/usr/local/cuda/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/bin:/snap/bin"
 """Where a shell that is no login shell may not look: nvidia-smi, docker and dmesg are often there."""
+
+_SETTING = f"PATH=$PATH:{PATHS} LC_ALL=C LANG=C; export PATH LC_ALL LANG; "
 
 GETS = frozenset(
     ["/health", "/v1/models", "/server_info", "/get_server_info", "/metrics", "/version", "/props"]
@@ -183,12 +186,43 @@ class ReadOnlyHost:
         line = known.line
         if parameters:
             line = line.format(**{name: _checked(command, name, value) for name, value in parameters.items()})
-        if known.root and self._sudo:
-            line = f"sudo -n /bin/sh -c {shlex.quote(line)}"
-        line = f"PATH=$PATH:{PATHS} LC_ALL=C LANG=C; export PATH LC_ALL LANG; {line}"
         return self._channel.execute(
-            line, timeout_s=known.timeout_s, limit_bytes=known.limit_bytes, stdin=stdin
+            f"{_SETTING}{self._rooted(known, line)}",
+            timeout_s=known.timeout_s,
+            limit_bytes=known.limit_bytes,
+            stdin=stdin,
         )
+
+    def run_all(self, commands: Sequence[str]) -> dict[str, Output]:
+        """Several commands without parameters in one session, one after the other: a session costs a login.
+
+        Standard error is told only of commands that fail.
+        """
+        known = [COMMANDS[command] for command in commands]
+        parts = [
+            f"printf '\\036%s\\035' {one.id}; {self._rooted(one, one.line, ' 2>&1')}; printf '\\035%s' $?"
+            for one in known
+        ]
+        output = self._channel.execute(
+            f"{_SETTING}{'; '.join(parts)}",
+            timeout_s=max(one.timeout_s for one in known) + 2 * len(known),
+            limit_bytes=sum(one.limit_bytes for one in known),
+        )
+        found = dict.fromkeys(commands, output)
+        for record in output.stdout.split(b"\x1e")[1:]:
+            name, _, rest = record.partition(b"\x1d")
+            text, _, code = rest.rpartition(b"\x1d")
+            exit_code = int(code) if code.isdigit() else None
+            failed = exit_code != 0
+            found[name.decode()] = replace(
+                output, stdout=b"" if failed else text, stderr=text if failed else b"", exit_code=exit_code
+            )
+        return found
+
+    def _rooted(self, command: Command, line: str, errors: str = "") -> str:
+        if command.root and self._sudo:
+            return f"sudo -n /bin/sh -c {shlex.quote(line)}{errors}"
+        return f"( {line.strip()}\n){errors}"
 
     def get(self, port: int, path: str) -> Reply:
         """Ask a server of the machine. Raises `ChannelError` for a path that is not on the list."""
