@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from diagnoser.version import __version__
 
-COMMANDS = ("rules", "schema")
+COMMANDS = ("bench", "rules", "schema")
 
 
 def entry() -> None:
@@ -67,9 +67,9 @@ def _drop_output() -> None:
 
 def _run(arguments: list[str]) -> int:
     if arguments and arguments[0] in COMMANDS:
-        from diagnoser.cli import rules, schema
+        from diagnoser.cli import bench, rules, schema
 
-        return {"rules": rules.run, "schema": schema.run}[arguments[0]](arguments[1:])
+        return {"bench": bench.run, "rules": rules.run, "schema": schema.run}[arguments[0]](arguments[1:])
     from diagnoser.cli import diagnose
 
     return diagnose.run(arguments)

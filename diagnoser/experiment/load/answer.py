@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import httpcore
 
-from diagnoser.experiment.load.apis import Api, Said, said
+from diagnoser.experiment.load.apis import Api, CountedBy, Said, said
 from diagnoser.experiment.load.sse import Events
 from diagnoser.experiment.load.transport import TimedStream
 
@@ -28,7 +28,7 @@ class Answer:
     output_tokens: int | None = None
     cached_tokens: int | None = None
     first_tokens: int | None = None  # in the first chunk, where the server says so
-    counted_by: str = ""  # usage | meta_info | timings; empty: the server gives no counts
+    counted_by: CountedBy | None = None  # None: the server gives no counts
     accept_len: float | None = None  # tokens per verification step
     arrivals_s: list[float] = field(default_factory=list)  # of every chunk with text
     text_sha256: str = ""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Api = Literal["completions", "chat", "generate"]
+CountedBy = Literal["usage", "meta_info", "timings"]
 PATHS: dict[Api, str] = {
     "completions": "/v1/completions",
     "chat": "/v1/chat/completions",
@@ -26,7 +27,7 @@ class Said:
     output_tokens: int | None = None  # so far, or of the whole answer when the event is the last
     cached_tokens: int | None = None
     accept_len: float | None = None
-    counted_by: str = ""
+    counted_by: CountedBy | None = None
     error: str = ""
 
 

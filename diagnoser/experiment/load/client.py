@@ -3,7 +3,6 @@
 import json
 import time
 import zlib
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpcore
@@ -74,10 +73,12 @@ class Client:
         answer = Answer()
         try:
             await self._ask(prompt, tokens, answer)
+        except httpcore.ConnectError as error:
+            answer.error = f"no connection: {error}"
         except httpcore.TimeoutException as error:
             answer.error = f"timed out: {error}"
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            answer.error = f"connection lost: {error}" if str(error) else "connection lost"
+            answer.error = f"connection lost: {error or 'it was closed'}"
         except (ValueError, zlib.error) as error:
             answer.error = f"cannot be read: {error}"
         return answer

@@ -16,7 +16,9 @@ _METRIC_PREFIXES = (
     ("llamacpp:", "llama.cpp"),
     ("tgi_", "tgi"),
 )
-_DRAFTS = re.compile(r"^vllm:spec_decode_num_(drafts|accepted_tokens)(?:_total)?(?:\{[^\n]*\})? ([0-9.eE+]+)$", re.M)
+_DRAFTS = re.compile(
+    r"^vllm:spec_decode_num_(drafts|accepted_tokens)(?:_total)?(?:\{[^\n]*\})? ([0-9.eE+]+)$", re.M
+)
 _INNER = ("internal_states", "scheduler_info")
 """Parts of SGLang's answer that are state and no flag."""
 
@@ -76,7 +78,9 @@ async def _engine(client: Client, server: Server) -> None:
         server.engine, server.version = "llama.cpp", _text(props["build_info"])
         return
     metrics = await _metrics(client)
-    server.engine = next((engine for prefix, engine in _METRIC_PREFIXES if f"\n{prefix}" in f"\n{metrics}"), None)
+    server.engine = next(
+        (engine for prefix, engine in _METRIC_PREFIXES if f"\n{prefix}" in f"\n{metrics}"), None
+    )
     told = await _get(client, "/version")
     if isinstance(told, dict):
         # The path is vLLM's; others answer it with other words.
@@ -86,7 +90,9 @@ async def _engine(client: Client, server: Server) -> None:
 
 def _flags(info: dict[str, Any]) -> dict[str, str | int | float | bool | None]:
     return {
-        key: value if isinstance(value, str | int | float | bool | None) else json.dumps(value, sort_keys=True)
+        key: value
+        if isinstance(value, str | int | float | bool | None)
+        else json.dumps(value, sort_keys=True)
         for key, value in sorted(info.items())
         if key not in (*_INNER, "version")
     }

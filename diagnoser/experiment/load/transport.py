@@ -1,9 +1,9 @@
 """HTTP connections that note when bytes arrived.
 
 httpcore reads through anyio and hands over data when a coroutine is next run: with 64 streams whose tokens come at the
-same moment the last is seen milliseconds late, and each chunk costs twice the processor time. This network backend takes the time
-in the event loop's own callback. It speaks plain HTTP; for TLS httpcore's own backend is used, and the time is taken
-when the data is handed over.
+same moment the last is seen milliseconds late, and each chunk costs twice the processor time. This network backend
+takes the time in the event loop's own callback. It speaks plain HTTP; for TLS httpcore's own backend is used, and the
+time is taken when the data is handed over.
 """
 
 import asyncio
@@ -165,7 +165,7 @@ class Connections:
         waits = {"connect": CONNECT_S, "write": CONNECT_S, "read": read_s}
         try:
             async with connection.stream(
-                method, url, headers=dict(headers), content=content, extensions={"timeout": waits}
+                method, url, headers=list(headers.items()), content=content, extensions={"timeout": waits}
             ) as response:
                 yield response
         except BaseException:

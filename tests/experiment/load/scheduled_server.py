@@ -70,7 +70,9 @@ class Server:
             return await _answer(writer, 422, {"detail": "temperature must be at least 0.1"})
         if s.fault == "503":
             return await _answer(writer, 503, {"error": "Loading model"})
-        return await self._stream(writer, path, request, received, "gzip" in headers.get("accept-encoding", ""))
+        return await self._stream(
+            writer, path, request, received, "gzip" in headers.get("accept-encoding", "")
+        )
 
     async def _get(self, writer: asyncio.StreamWriter, path: str) -> bool:
         engine = self.schedule.engine
@@ -88,8 +90,8 @@ class Server:
             return await _answer(writer, 200, {"build_info": "b6000-abc", "total_slots": 1})
         if path == "/metrics" and engine == "vllm" and self.schedule.accept_len:
             accepted = self.drafts * (self.schedule.accept_len - 1)
-            lines = f"vllm:spec_decode_num_drafts_total{{engine=\"0\"}} {self.drafts}\n"
-            lines += f"vllm:spec_decode_num_accepted_tokens_total{{engine=\"0\"}} {accepted}\n"
+            lines = f'vllm:spec_decode_num_drafts_total{{engine="0"}} {self.drafts}\n'
+            lines += f'vllm:spec_decode_num_accepted_tokens_total{{engine="0"}} {accepted}\n'
             return await _answer(writer, 200, lines)
         return await _answer(writer, 404, {"detail": "Not Found"})
 
