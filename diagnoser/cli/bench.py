@@ -18,11 +18,11 @@ def run(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.save and (sentence := _unwritable(Path(options.save))):
         return fail(sentence, PROGRAM)
-    from diagnoser.experiment.load.client import Unusable
+    from diagnoser.experiment.load.client import UnusableError
 
     try:
         return _bench(options)
-    except Unusable as error:
+    except UnusableError as error:
         return fail(str(error), PROGRAM)
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from diagnoser.experiment.load import guards, record
 from diagnoser.experiment.load.answer import Answer
 from diagnoser.experiment.load.apis import Api
-from diagnoser.experiment.load.client import Client, Refused, Unusable
+from diagnoser.experiment.load.client import Client, RefusedError, UnusableError
 from diagnoser.experiment.load.gpus import gpus, local
 from diagnoser.experiment.load.prompts import Calibrated, calibrate
 from diagnoser.experiment.load.schedule import arrivals, closed, open_loop
@@ -30,7 +30,7 @@ RATE_RUN_S = 30.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure. Raises `Unusable` for values that make no benchmark."""
+    """What to measure. Raises `UnusableError` for values that make no benchmark."""
 
     prompt_tokens: int = 128
     output_tokens: int = 256
@@ -52,9 +52,11 @@ class Plan:
         ):
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
-                raise Unusable(f"{name.replace('_', '-')} must be from {low} to {high}, not {value}")
+                raise UnusableError(f"{name.replace('_', '-')} must be from {low} to {high}, not {value}")
         if self.rate_per_s is not None and not 0.001 <= self.rate_per_s <= 10_000:
-            raise Unusable(f"rate must be from 0.001 to 10000 requests a second, not {self.rate_per_s:g}")
+            raise UnusableError(
+                f"rate must be from 0.001 to 10000 requests a second, not {self.rate_per_s:g}"
+            )
 
     @property
     def requests_per_run(self) -> int:
@@ -82,7 +84,7 @@ Show = Callable[[Progress], None]
 async def bench(client: Client, plan: Plan, show: Show = lambda _: None) -> Benchmark:
     """Measure. Cancelled in the midst, it gives what was measured, marked incomplete.
 
-    Raises `Unusable` when nothing can be measured.
+    Raises `UnusableError` when nothing can be measured.
     """
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     plan = replace(plan, seed=plan.seed or secrets.token_hex(8))
@@ -110,7 +112,7 @@ async def _choose_api(client: Client, api: Api | None) -> None:
         return
     try:
         await client.ask_leniently("Hello", 1)
-    except Refused as error:
+    except RefusedError as error:
         if error.status not in (404, 405):
             return  # told, with its words, by the next request
         client.api = "chat"
@@ -174,7 +176,7 @@ class _Work:
             await self._pass("warm-up", len(launch.warm_ups) + 1, launch.warm_ups)
             if all(answer.error for answer in launch.warm_ups[-1].requests):
                 error = launch.warm_ups[-1].requests[0].error
-                raise Unusable(f"{self._client.url}: every request of the warm-up failed: {error}")
+                raise UnusableError(f"{self._client.url}: every request of the warm-up failed: {error}")
             rates = [warm.output_tok_s_wall for warm in launch.warm_ups]
             # Without token counts there is nothing to agree on.
             counted = rates[-1] is not None

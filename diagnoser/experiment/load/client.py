@@ -15,11 +15,11 @@ STALL_S = 120.0
 """Longest silence inside an answer: a 100,000-token prompt is read in less on every card in the rules."""
 
 
-class Unusable(Exception):
+class UnusableError(Exception):
     """The server cannot be measured; the message is one sentence: what, where, what to do."""
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The server answered with an HTTP status other than 200."""
 
     def __init__(self, status: int, path: str, body: str) -> None:
@@ -27,24 +27,34 @@ class Refused(Exception):
         super().__init__(f"HTTP {status} from {path}: {self.body or 'no text'}")
 
 
+def _plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
+
+
 class Client:
-    """Speaks to the server at ``url``; use as an async context manager. Raises `Unusable` for a URL it cannot read."""
+    """Speaks to the server at ``url``; use as an async context manager. Raises `UnusableError` for what is no URL."""
 
     def __init__(self, url: str, *, key: str | None = None, stall_s: float = STALL_S) -> None:
         try:
             parts = urlsplit(url if "://" in url else f"http://{url}")
             host, _ = parts.hostname, parts.port
         except ValueError as error:
-            raise Unusable(f"{url}: not a URL ({error}); give http://HOST:PORT") from error
-        if parts.scheme not in ("http", "https") or not host or parts.username or parts.query:
-            raise Unusable(f"{url}: not the address of a server; give http://HOST:PORT")
+            raise UnusableError(f"{url}: not a URL ({error}); give http://HOST:PORT") from error
+        if "@" in parts.netloc:
+            # Not repeated: it may hold a password.
+            raise UnusableError(
+                "the address holds a user name; give http://HOST:PORT, a key goes into DIAGNOSER_API_KEY"
+            )
+        if parts.scheme not in ("http", "https") or not host or parts.query:
+            raise UnusableError(f"{url}: not the address of a server; give http://HOST:PORT")
         # Both http://host:port and http://host:port/v1 are in use.
         path = parts.path.rstrip("/").removesuffix("/v1")
         self.url = f"{parts.scheme}://{parts.netloc}{path}"
-        try:
-            self._connections = Connections(self.url)
-        except ValueError as error:
-            raise Unusable(f"{url}: holds characters that no address has") from error
+        if not _plain(self.url):
+            raise UnusableError(f"{url}: an address has no such characters (a name in ASCII is wanted)")
+        if key is not None and not _plain(key):
+            raise UnusableError("DIAGNOSER_API_KEY holds characters that no HTTP header may have")
+        self._connections = Connections(self.url)
         self.model: str | None = None
         self.api: Api = "completions"
         self.refused: frozenset[str] = frozenset()
@@ -68,7 +78,7 @@ class Client:
     async def ask(self, prompt: str, tokens: int) -> Answer:
         """An answer of ``tokens`` tokens; whatever goes wrong on the way stands in its ``error``.
 
-        Raises `Refused` when the status is not 200.
+        Raises `RefusedError` when the status is not 200.
         """
         answer = Answer()
         try:
@@ -84,11 +94,11 @@ class Client:
         return answer
 
     async def ask_leniently(self, prompt: str, tokens: int) -> Answer:
-        """`ask`, leaving out the options that the server refuses, now and from now on. Raises `Refused`."""
+        """`ask`, leaving out the options that the server refuses, now and from now on. Raises `RefusedError`."""
         while True:
             try:
                 return await self.ask(prompt, tokens)
-            except Refused as error:
+            except RefusedError as error:
                 if error.status not in (400, 422):
                     raise
                 sent = payload(self.api, self.model, prompt, tokens, self.refused)
@@ -110,5 +120,7 @@ class Client:
             if clock is not None:
                 answer.sent_s = clock.sent_s
             if response.status != 200:
-                raise Refused(response.status, path, (await short_body(response)).decode("utf-8", "replace"))
+                raise RefusedError(
+                    response.status, path, (await short_body(response)).decode("utf-8", "replace")
+                )
             await Reader(self.api, tokens, answer, clock).read(response)

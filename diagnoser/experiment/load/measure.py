@@ -15,6 +15,7 @@ tokens: speculative decoding puts several into one):
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from diagnoser.experiment.load.answer import Answer
 
@@ -66,7 +67,7 @@ def chunk_gaps_ms(answers: Sequence[Answer]) -> list[float]:
         (later - earlier) * 1e3
         for answer in answers
         if answer.ok
-        for earlier, later in zip(answer.arrivals_s, answer.arrivals_s[1:], strict=False)
+        for earlier, later in pairwise(answer.arrivals_s)
     ]
 
 

@@ -8,109 +8,19 @@ import hashlib
 import random
 from dataclasses import dataclass
 
-from diagnoser.experiment.load.client import Client, Refused, Unusable
+from diagnoser.experiment.load.client import Client, RefusedError, UnusableError
 
 # Words that the usual vocabularies hold as one token with the space before them.
-_WORDS = [
-    "time",
-    "year",
-    "people",
-    "way",
-    "day",
-    "man",
-    "thing",
-    "woman",
-    "life",
-    "child",
-    "world",
-    "school",
-    "state",
-    "family",
-    "student",
-    "group",
-    "country",
-    "problem",
-    "hand",
-    "part",
-    "place",
-    "case",
-    "week",
-    "company",
-    "system",
-    "program",
-    "question",
-    "work",
-    "government",
-    "number",
-    "night",
-    "point",
-    "home",
-    "water",
-    "room",
-    "mother",
-    "area",
-    "money",
-    "story",
-    "fact",
-    "month",
-    "lot",
-    "right",
-    "study",
-    "book",
-    "eye",
-    "job",
-    "word",
-    "business",
-    "issue",
-    "side",
-    "kind",
-    "head",
-    "house",
-    "service",
-    "friend",
-    "father",
-    "power",
-    "hour",
-    "game",
-    "line",
-    "end",
-    "member",
-    "law",
-    "car",
-    "city",
-    "community",
-    "name",
-    "president",
-    "team",
-    "minute",
-    "idea",
-    "body",
-    "back",
-    "parent",
-    "face",
-    "others",
-    "level",
-    "office",
-    "door",
-    "health",
-    "person",
-    "art",
-    "war",
-    "history",
-    "party",
-    "result",
-    "change",
-    "morning",
-    "reason",
-    "research",
-    "girl",
-    "guy",
-    "moment",
-    "air",
-    "teacher",
-    "force",
-    "education",
-]
+_TEXT = (
+    "time year people way day man thing woman life child world school state family student group country "
+    "problem hand part place case week company system program question work government number night "
+    "point home water room mother area money story fact month lot right study book eye job word business "
+    "issue side kind head house service friend father power hour game line end member law car city "
+    "community name president team minute idea body back parent face others level office door health "
+    "person art war history party result change morning reason research girl guy moment air teacher "
+    "force education"
+)
+_WORDS = tuple(_TEXT.split())
 MAX_PROBES = 5
 CLOSE = 0.01
 """Calibration stops when the server counts the wanted length within 1 %, or one token."""
@@ -143,7 +53,7 @@ async def calibrate(client: Client, seed: str, tokens: int) -> Calibrated:
     """Find the number of words that the server counts as ``tokens`` prompt tokens, template included.
 
     Asks the server itself (``usage.prompt_tokens``), at most `MAX_PROBES` times, for one output token each.
-    Raises `Unusable` when it does not answer.
+    Raises `UnusableError` when it does not answer.
     """
     seen: dict[int, int] = {}
     words = tokens
@@ -179,8 +89,8 @@ def _next(seen: dict[int, int], words: int, tokens: int) -> int:
 async def _count(client: Client, prompts: Prompts, probe: int) -> int | None:
     try:
         answer = await client.ask_leniently(prompts.one("calibration", probe), 1)
-    except Refused as error:
-        raise Unusable(f"{client.url}: {error}") from error
+    except RefusedError as error:
+        raise UnusableError(f"{client.url}: {error}") from error
     if answer.error and answer.prompt_tokens is None:
-        raise Unusable(f"{client.url}: the first request failed: {answer.error}")
+        raise UnusableError(f"{client.url}: the first request failed: {answer.error}")
     return answer.prompt_tokens

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from diagnoser.experiment.load.answer import Answer
-from diagnoser.experiment.load.client import Client, Refused
+from diagnoser.experiment.load.client import Client, RefusedError
 
 Prompt = Callable[[int], str]
 Done = Callable[[Answer], None]
@@ -62,5 +62,5 @@ async def open_loop(client: Client, prompt: Prompt, tokens: int, *, times_s: lis
 async def _ask(client: Client, prompt: str, tokens: int) -> Answer:
     try:
         return await client.ask(prompt, tokens)
-    except Refused as error:
+    except RefusedError as error:
         return Answer(error=str(error))

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpcore
 
-from diagnoser.experiment.load.client import Client, Unusable
+from diagnoser.experiment.load.client import Client, UnusableError
 from diagnoser.sources.redaction import redact
 
 _METRIC_PREFIXES = (
@@ -36,20 +36,26 @@ class Server:
 async def identify(client: Client, model: str | None = None) -> Server:
     """Ask the server who it is, and set ``client.model``; ``model`` picks one of several.
 
-    Raises `Unusable` when nothing answers, a key is wanted, or the model is not served.
+    Raises `UnusableError` when nothing answers, a key is wanted, or the model is not served.
     """
     try:
         status, text = await client.get("/v1/models")
     except httpcore.TimeoutException as error:
-        raise Unusable(f"{client.url}: no answer within 10 s; is this the right host and port?") from error
+        raise UnusableError(
+            f"{client.url}: no answer within 10 s; is this the right host and port?"
+        ) from error
     except (httpcore.NetworkError, httpcore.ProtocolError, OSError, ValueError) as error:
-        raise Unusable(f"{client.url}: no server answers there ({error or 'connection closed'})") from error
+        raise UnusableError(
+            f"{client.url}: no server answers there ({error or 'connection closed'})"
+        ) from error
     if status in (401, 403):
-        raise Unusable(f"{client.url}: HTTP {status}: the server wants a key; set DIAGNOSER_API_KEY")
+        raise UnusableError(f"{client.url}: HTTP {status}: the server wants a key; set DIAGNOSER_API_KEY")
     server = Server()
     served = _models(text) if status == 200 else {}
     if model is not None and served and model not in served:
-        raise Unusable(f"{client.url}: no model {model!r} there; served: {', '.join(sorted(served))[:300]}")
+        raise UnusableError(
+            f"{client.url}: no model {model!r} there; served: {', '.join(sorted(served))[:300]}"
+        )
     server.model = client.model = model or next(iter(served), None)
     await _engine(client, server)
     return server

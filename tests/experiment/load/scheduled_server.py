@@ -10,7 +10,7 @@ import gzip
 import json
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 TEMPLATE_TOKENS = 2
@@ -27,11 +27,14 @@ class Schedule:
     tokens_per_chunk: int = 1
     text: str = "word "  # of one token
     fault: str = ""
+    fault_from: int = 1  # the number of the first request that has it
     cached_tokens: int = 0
     stop_after: int = 0  # tokens; 0: as many as asked for
     accept_len: float = 0.0
-    first_slow_s: float = 0.0  # added to the first two requests, as a JIT does
+    first_slow_s: float = 0.0  # added to the first requests for more than one token, as a JIT does
+    first_slow: int = 0
     key: str = ""
+    flags: dict[str, Any] | None = None
 
 
 class Server:
@@ -39,6 +42,7 @@ class Server:
         self.schedule = schedule
         self.requests: list[dict[str, Any]] = []
         self.drafts = 0
+        self.long = 0  # requests for more than one token
 
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -64,15 +68,15 @@ class Server:
             return await _answer(writer, 404, {"detail": "Not Found"})
         request = json.loads(body)
         self.requests.append(request)
+        if len(self.requests) < s.fault_from:
+            s = replace(s, fault="")
         if s.fault == "strict" and (extra := {"ignore_eos", "min_tokens"} & request.keys()):
             return await _answer(writer, 422, {"detail": f"Unexpected fields in the request: {extra}"})
         if s.fault == "422":
             return await _answer(writer, 422, {"detail": "temperature must be at least 0.1"})
         if s.fault == "503":
             return await _answer(writer, 503, {"error": "Loading model"})
-        return await self._stream(
-            writer, path, request, received, "gzip" in headers.get("accept-encoding", "")
-        )
+        return await self._stream(writer, path, request, received, s)
 
     async def _get(self, writer: asyncio.StreamWriter, path: str) -> bool:
         engine = self.schedule.engine
@@ -81,7 +85,12 @@ class Server:
         if path == "/v1/models" and self.schedule.fault != "no_models":
             return await _answer(writer, 200, {"data": [{"id": "tiny", "root": "/models/tiny"}]})
         if path == "/get_server_info" and engine == "sglang":
-            info = {"version": "0.5.9", "tp_size": 8, "model_path": "/models/tiny"}
+            info = {
+                "version": "0.5.9",
+                "tp_size": 8,
+                "model_path": "/models/tiny",
+                **(self.schedule.flags or {}),
+            }
             state = {"avg_spec_accept_length": self.schedule.accept_len or None}
             return await _answer(writer, 200, {**info, "internal_states": [state]})
         if path == "/version" and engine == "vllm":
@@ -96,13 +105,13 @@ class Server:
         return await _answer(writer, 404, {"detail": "Not Found"})
 
     async def _stream(
-        self, writer: asyncio.StreamWriter, path: str, request: dict[str, Any], received: float, zipped: bool
+        self, writer: asyncio.StreamWriter, path: str, request: dict[str, Any], received: float, s: Schedule
     ) -> bool:
-        s = self.schedule
         native = path == "/generate"
         options = request.get("sampling_params", request)
         wanted = options.get("max_new_tokens") or options["max_tokens"]
         total = min(s.stop_after or wanted, wanted)
+        self.long += total > 1
         prompt = request.get("text") or request.get("prompt") or request["messages"][0]["content"]
         usage: dict[str, Any] = {
             "prompt_tokens": len(prompt.encode()) // 4 + TEMPLATE_TOKENS,
@@ -110,7 +119,7 @@ class Server:
         }
         if s.cached_tokens:
             usage["prompt_tokens_details"] = {"cached_tokens": s.cached_tokens}
-        pack = gzip.GzipFile(fileobj=(sink := _Sink()), mode="wb") if s.fault == "gzip" and zipped else None
+        pack = gzip.GzipFile(fileobj=(sink := _Sink()), mode="wb") if s.fault == "gzip" else None
 
         async def put(data: bytes) -> None:
             if pack:
@@ -126,7 +135,7 @@ class Server:
             + encoding.encode()
             + b"\r\n"
         )
-        began = received + s.ttft_s + (s.first_slow_s if len(self.requests) <= 2 else 0)
+        began = received + s.ttft_s + (s.first_slow_s if total > 1 and self.long <= s.first_slow else 0)
         chunks = -(-total // s.tokens_per_chunk)
         if path == "/v1/chat/completions":
             # As SGLang and vLLM do: the role comes at once and holds no token.
@@ -158,7 +167,7 @@ class Server:
                 await put(event[at:])
             else:
                 await put(event)
-        if not native and s.fault not in ("no_usage", "strict_no_usage") and request.get("stream_options"):
+        if not native and s.fault != "no_usage" and request.get("stream_options"):
             await put(_event({"choices": [], "usage": usage}))
         if s.fault != "no_done":
             await put(b"data: [DONE]\n\n")
