@@ -229,7 +229,7 @@ class _Work:
             )
 
     def _answers(self, answers: list[Answer]) -> list[guards.Finding]:
-        return guards.answers_guard(answers, self._plan.output_tokens)
+        return guards.answers_guard(answers, self._plan.output_tokens, self._plan.prompt_tokens)
 
     def _find(self, number: int, found: list[guards.Finding]) -> None:
         self._result.findings += [

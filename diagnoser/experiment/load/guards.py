@@ -74,12 +74,13 @@ def client_bound(watch: Watch) -> list[Finding]:
     return out
 
 
-def answers_guard(answers: Sequence[Answer], tokens: int) -> list[Finding]:
-    """What the answers of one run show; ``tokens`` were asked for in each."""
+def answers_guard(answers: Sequence[Answer], tokens: int, prompt_tokens: int | None = None) -> list[Finding]:
+    """What the answers of one run show; ``tokens`` were asked for in each, and prompts of ``prompt_tokens``."""
     good = [answer for answer in answers if answer.ok]
     out = _failed(answers)
     if good:
         out += [*_late(good), *_collapsed(good), *_cached(good), *_lengths(good, tokens), *_chunks(good)]
+        out += _prompts(good, prompt_tokens)
     return out
 
 
@@ -139,6 +140,17 @@ def _lengths(answers: Sequence[Answer], tokens: int) -> list[Finding]:
         return []
     text = f"{len(off)} of {len(counts)} answers are not {tokens} tokens long (the first: {off[0]})"
     return [Finding("length", "warn", text)]
+
+
+def _prompts(answers: Sequence[Answer], wanted: int | None) -> list[Finding]:
+    counts = [answer.prompt_tokens for answer in answers if answer.prompt_tokens is not None]
+    if wanted is None or not counts:
+        return []
+    mean = sum(counts) / len(counts)
+    text = f"the prompts are {mean:.0f} tokens long on average, not {wanted}"
+    return (
+        [Finding("prompt-length", "note", text)] if abs(mean - wanted) > max(1, LENGTH_OFF * wanted) else []
+    )
 
 
 def _chunks(answers: Sequence[Answer]) -> list[Finding]:

@@ -52,6 +52,13 @@ def test_an_answer_in_one_piece_has_no_time_to_first_token() -> None:
     assert found.e2e_ms == pytest.approx(400)
 
 
+def test_a_long_prompt_with_a_short_answer_is_no_collapsed_stream() -> None:
+    # 10 s of prefill, then 7 tokens at 10 ms each; all of them within a sixteenth of E / N.
+    found = figures(answer(20.0, 20.07, 8))
+    assert not found.collapsed
+    assert found.decode_ms_per_token == pytest.approx(10)
+
+
 def test_a_failed_answer_has_no_figures() -> None:
     assert figures(answer(10.1, 10.2, 5, error="connection lost")) == figures(Answer())
 
@@ -127,9 +134,9 @@ def test_events_are_found_wherever_the_bytes_are_cut() -> None:
 
 def test_an_event_without_end_is_refused() -> None:
     events = Events()
+    assert events.feed(b"x" * MAX_EVENT_BYTES) == []
     with pytest.raises(EventTooLongError):
-        for _ in range(MAX_EVENT_BYTES // 65536 + 1):
-            events.feed(b"x" * 65536)
+        events.feed(b"x")
 
 
 def test_any_json_is_an_event_or_a_value_error() -> None:
@@ -190,7 +197,8 @@ def test_prompts_get_the_length_that_the_server_counts(serve: Callable[..., str]
     counted, text = asyncio.run(go())
     # The server counts a token for 4 bytes, and 2 of its template.
     assert counted == pytest.approx(tokens, abs=max(1, tokens * 0.01))
-    assert len(text.encode()) // 4 + 2 == pytest.approx(tokens, rel=0.1)
+    # Other words have other lengths: a word of the list has 4 to 9 bytes with its space.
+    assert len(text.encode()) // 4 + 2 == pytest.approx(tokens, abs=max(5, tokens * 0.05))
 
 
 @pytest.mark.parametrize(
