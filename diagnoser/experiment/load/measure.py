@@ -20,8 +20,8 @@ from itertools import pairwise
 from diagnoser.experiment.load.answer import Answer
 
 COLLAPSED_MS_PER_TOKEN = 0.5
-"""A stream whose whole decode is shorter than the mean time of one token (E / N) was held back and came at once, as vLLM
-does on a busy machine. Long prompts with short answers look the same from afar, so it must also be faster than any
+"""A stream whose whole decode is shorter than the mean time of one token (E / N) was held back and came at once, as
+vLLM does on a busy machine. Long prompts with short answers look the same from afar, so it must also be faster than any
 stream measured for this tool (24M parameters under llama.cpp: 660 tokens a second, 1.5 ms) by a factor of three."""
 
 
