@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from diagnoser.version import __version__
 
-COMMANDS = ("rules", "schema", "probes", "collect")
+COMMANDS = ("bench", "collect", "probes", "rules", "schema")
 
 
 def entry() -> None:
