@@ -37,7 +37,11 @@ class Prompts:
         """The prompt of one request; another run, another prompt."""
         name = f"{self.seed}/{run}/{index}"
         nonce = hashlib.sha256(name.encode()).hexdigest()[:12]
-        return " ".join([nonce, *random.Random(name).choices(_WORDS, k=self.words)])
+        chance, words = random.Random(name), list[str]()
+        # Whole shuffles of the list: prompts of one length in words are then of one length in tokens, nearly.
+        while len(words) < self.words:
+            words += chance.sample(_WORDS, len(_WORDS))
+        return " ".join([nonce, *words[: self.words]])
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ time is taken when the data is handed over.
 """
 
 import asyncio
+import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -148,7 +149,8 @@ class Connections:
     def __init__(self, url: str) -> None:
         parts = httpcore.URL(url)
         self._origin = parts.origin
-        self._secure = parts.scheme == b"https"
+        # The system's authorities, and those that SSL_CERT_FILE names.
+        self._tls = ssl.create_default_context() if parts.scheme == b"https" else None
         self._idle: list[httpcore.AsyncHTTPConnection] = []
 
     @asynccontextmanager
@@ -183,8 +185,8 @@ class Connections:
                 return connection
         return httpcore.AsyncHTTPConnection(
             self._origin,
-            ssl_context=httpcore.default_ssl_context() if self._secure else None,
-            network_backend=None if self._secure else TimedBackend(),
+            ssl_context=self._tls,
+            network_backend=None if self._tls else TimedBackend(),
         )
 
     async def aclose(self) -> None:

@@ -8,6 +8,7 @@ A prompt has one token per four bytes of text, and two of the template's own.
 import asyncio
 import gzip
 import json
+import ssl
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ class Schedule:
     first_slow_s: float = 0.0  # added to the first requests for more than one token, as a JIT does
     first_slow: int = 0
     key: str = ""
+    tls: str = ""  # a PEM file with key and certificate
     flags: dict[str, Any] | None = None
 
 
@@ -226,7 +228,11 @@ async def _answer(writer: asyncio.StreamWriter, status: int, data: Any) -> bool:
 
 
 async def serve(schedule: Schedule) -> None:
-    server = await asyncio.start_server(Server(schedule).connection, "127.0.0.1", 0, backlog=512)
+    tls = None
+    if schedule.tls:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(schedule.tls)
+    server = await asyncio.start_server(Server(schedule).connection, "127.0.0.1", 0, backlog=512, ssl=tls)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 

@@ -147,6 +147,44 @@ def test_a_key_from_the_environment_opens(
     assert main(["bench", url, *SHORT]) in (0, 13)
 
 
+def test_tls_is_checked_and_measured(
+    serve: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pem = tmp_path / "both.pem"
+    call = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=localhost",
+    ]
+    call += [
+        "-addext",
+        "subjectAltName=DNS:localhost",
+        "-keyout",
+        str(pem),
+        "-out",
+        str(tmp_path / "cert.pem"),
+    ]
+    subprocess.run(call, check=True, capture_output=True)
+    pem.write_text(pem.read_text() + (tmp_path / "cert.pem").read_text())
+    url = serve(ttft_s=0.3, gap_s=0.02, tls=str(pem)).replace("http://127.0.0.1", "https://localhost")
+    assert main(["bench", url]) == 2
+    assert "certificate verify failed" in capsys.readouterr().err
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    run = measure(url).launches[0].runs[0]
+    assert run.ttft_ms is not None
+    assert run.ttft_ms.mean == pytest.approx(300, rel=0.05)
+
+
 def test_refused_options_are_left_out_and_told(serve: Callable[..., str]) -> None:
     result = measure(serve(**QUICK, fault="strict"))
     assert result.workload.options_refused == ["ignore_eos", "min_tokens"]
