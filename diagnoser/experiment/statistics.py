@@ -235,3 +235,29 @@ def _contrast(means: Sequence[float]) -> tuple[float, float, float, int, float |
     drift = (py * aa - ay * ap) / determinant
     residual = sum((v - effect * x - drift * z) ** 2 for v, x, z in zip(y, arm, place, strict=True))
     return effect, pp / determinant, residual, count - 3, drift
+
+
+def difference(
+    before: Sequence[Launch],
+    after: Sequence[Launch],
+    *,
+    lower_is_better: bool,
+    noise: Noise = UNKNOWN,
+    level: float = 0.05,
+) -> Interval:
+    """The improvement from one set of launches to another that was made at some other time: no order, no drift.
+
+    Raises ValueError without a launch on each side.
+    """
+    if not before or not after:
+        raise ValueError("a launch is needed on each side")
+    sign = -1.0 if lower_is_better else 1.0
+    sides = [[sign * launch.mean for launch in side] for side in (before, after)]
+    launches = [*before, *after]
+    inside = run_scatter(launches) ** 2 / statistics.fmean(len(launch.values) for launch in launches)
+    squares = sum(statistics.variance(side) * (len(side) - 1) for side in sides if len(side) > 1)
+    df = noise.df + len(launches) - 2
+    variance = max((noise.df * (noise.floor**2 + inside) + squares) / df, inside)
+    effect = statistics.fmean(sides[1]) - statistics.fmean(sides[0])
+    half = t_quantile(1 - level / 2, df) * math.sqrt(variance * (1 / len(before) + 1 / len(after)))
+    return Interval(math.expm1(effect), math.expm1(effect - half), math.expm1(effect + half), level)
