@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from diagnoser.version import __version__
 
-COMMANDS = ("bench", "collect", "compare", "probes", "rules", "schema")
+COMMANDS = ("bench", "collect", "compare", "confirm", "probes", "rules", "schema")
 
 
 def entry() -> None:

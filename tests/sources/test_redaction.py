@@ -357,17 +357,3 @@ def test_no_line_runs_away(line: bytes) -> None:
     start = time.process_time()
     redact(bytearray(line + b" password=x"), addresses=True)
     assert time.process_time() - start < 5  # 300 kB; measured below 1
-
-
-def test_clean_logs_are_passed_quickly(fixtures: Path) -> None:
-    line = STAYS[0].encode() + b"\n"
-    data = bytearray(line * (32_000_000 // len(line)))
-    redact(bytearray(line))  # the first call builds the scanner
-    best = min(_timed(data) for _ in range(3))
-    assert len(data) / best > 300e6
-
-
-def _timed(data: bytearray) -> float:
-    start = time.perf_counter()
-    assert redact(data) == 0
-    return time.perf_counter() - start
