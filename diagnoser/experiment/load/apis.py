@@ -41,7 +41,9 @@ def payload(
         sampling |= {"max_new_tokens": tokens, "min_new_tokens": tokens}
         body |= {"text": prompt, "sampling_params": _without(sampling, refused)}
         return _without(body, refused)
-    body |= sampling | {"model": model, "max_tokens": tokens, "min_tokens": tokens, "seed": 0}
+    body |= sampling | {"max_tokens": tokens, "min_tokens": tokens, "seed": 0}
+    if model is not None:
+        body["model"] = model
     body |= {"stream_options": {"include_usage": True}}
     if api == "chat":
         body["messages"] = [{"role": "user", "content": prompt}]

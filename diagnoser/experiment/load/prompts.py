@@ -7,6 +7,7 @@ it can be found there. The same seed gives the same prompts, for both arms of a 
 import hashlib
 import random
 from dataclasses import dataclass
+from itertools import cycle, islice
 
 from diagnoser.experiment.load.client import Client, RefusedError, UnusableError
 
@@ -28,7 +29,7 @@ CLOSE = 0.01
 
 @dataclass(frozen=True)
 class Prompts:
-    """A family of prompts: ``words`` random words after a nonce."""
+    """A family of prompts: ``words`` words in random order after a nonce."""
 
     seed: str
     words: int
@@ -37,11 +38,10 @@ class Prompts:
         """The prompt of one request; another run, another prompt."""
         name = f"{self.seed}/{run}/{index}"
         nonce = hashlib.sha256(name.encode()).hexdigest()[:12]
-        chance, words = random.Random(name), list[str]()
-        # Whole shuffles of the list: prompts of one length in words are then of one length in tokens, nearly.
-        while len(words) < self.words:
-            words += chance.sample(_WORDS, len(_WORDS))
-        return " ".join([nonce, *words[: self.words]])
+        # The same words in another order: with any vocabulary the prompts are of one length in tokens, nearly.
+        words = list(islice(cycle(_WORDS), self.words))
+        random.Random(name).shuffle(words)
+        return " ".join([nonce, *words])
 
 
 @dataclass(frozen=True)

@@ -196,9 +196,8 @@ def test_prompts_get_the_length_that_the_server_counts(serve: Callable[..., str]
     found = asyncio.run(go())
     # The server counts a token for 4 bytes, and 2 of its template.
     assert found.counted_tokens == pytest.approx(tokens, abs=max(1, tokens * 0.01))
-    # Other words have other lengths (3 to 10 bytes with the space), so prompts scatter about the one that was counted.
     lengths = [len(found.prompts.one("1", index)) // 4 + 2 for index in range(50)]
-    assert sum(lengths) / 50 == pytest.approx(tokens, rel=0.02, abs=5)
+    assert lengths == [found.counted_tokens] * 50
 
 
 @pytest.mark.parametrize(
@@ -262,3 +261,16 @@ def test_gpus_are_those_of_nvidia_smi(tmp_path: Path, monkeypatch: pytest.Monkey
 )
 def test_only_a_loopback_server_has_this_machines_gpus(url: str, local: bool) -> None:
     assert gpus.local(url) is local
+
+
+@pytest.mark.parametrize("api", ["completions", "chat", "generate"])
+def test_requests_ask_for_an_exact_length_greedily(api: apis.Api) -> None:
+    body = apis.payload(api, "tiny", "Hello", 32)
+    sampling = body["sampling_params"] if api == "generate" else body
+    assert body["stream"] is True
+    assert (sampling["temperature"], sampling["ignore_eos"]) == (0.0, True)
+    names = ("max_new_tokens", "min_new_tokens") if api == "generate" else ("max_tokens", "min_tokens")
+    assert [sampling[name] for name in names] == [32, 32]
+    assert "model" not in apis.payload(api, None, "Hello", 32)
+    less = apis.payload(api, "tiny", "Hello", 32, frozenset({"ignore_eos"}))
+    assert "ignore_eos" not in json.dumps(less)
