@@ -19,14 +19,18 @@ FIRST_YEAR = 1970
 
 EPILOG = """\
 commands:
-  rules       list, show, lint, test, graph the rules; draft a new one from a log line
-  schema      print the JSON Schema of the output or of rule files
-  probes      what is ever run on a machine by --host, all of it read-only
+  bench       measure a running server
+  compare     what two benchmark results say about each other
+  confirm     prove a fix by restarting a server with and without it
   collect     look at a machine and keep what was seen, to be diagnosed later
+  probes      what is ever run on a machine by --host, all of it read-only
+  rules       list, show, lint, test, graph the rules; draft one from a line
+  schema      print the JSON Schema of the output or of rule files
 A path that is named like a command is written ./rules or behind --.
 
 exit code:
-  0  nothing above severity info    1  at least one cause    2  nothing could be read, or the call is wrong
+  0  nothing above severity info        1  at least one cause
+  2  nothing could be read, or the call is wrong
 
 examples:
   diagnose server.log nvidia-smi.txt
