@@ -10,7 +10,7 @@ set -u
 : "${SITE:?}" "${MODEL:?}" "${OUT:?}"
 PORT=${PORT:-30000}
 URL=http://127.0.0.1:$PORT
-export PYTHONPATH=$PWD:${DEPS:+$DEPS:}$SITE HF_HUB_OFFLINE=1 SGLANG_ENABLE_JIT_DEEPGEMM=0 SGLANG_DISABLE_CUDNN_CHECK=1
+export PYTHONPATH=$PWD:$SITE${DEPS:+:$DEPS} HF_HUB_OFFLINE=1 SGLANG_ENABLE_JIT_DEEPGEMM=0 SGLANG_DISABLE_CUDNN_CHECK=1
 export DIAGNOSER_STATE=$OUT/state DIAGNOSER_CACHE=/tmp/diagnoser-cache DIAGNOSER_AUDIT=$OUT/audit.jsonl
 COMMON="--model-path $MODEL --load-format dummy --served-model-name tiny --host 127.0.0.1 --port $PORT --sampling-backend pytorch
  --grammar-backend none --mem-fraction-static 0.6 --max-running-requests 64 --cuda-graph-max-bs 16 --enable-metrics"
