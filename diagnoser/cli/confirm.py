@@ -194,9 +194,9 @@ def _change(options: argparse.Namespace) -> "tuple[Change | None, str, str]":
     workload = str((rule.get("confirm") or {}).get("workload", default))
     for fix in causes[0].fixes:
         if fix.action in ACTIONS and "<" not in fix.command:
-            words = shlex.split(fix.command.removeprefix("export ").removeprefix("unset "))
-            if fix.action == "unset_flag":
-                words = [word for word in words if word.startswith("-")]
+            words = fix.command.removeprefix("export ").removeprefix("unset ").split(maxsplit=1)
+            if fix.action == "unset_flag":  # "remove --flag from the server's command line"
+                words = [word for word in fix.command.split() if word.startswith("-")]
             name, _, after = words[0].partition("=")
             argument = after or (words[1] if len(words) > 1 else None)
             return Change(fix.action, name, argument), workload, ""

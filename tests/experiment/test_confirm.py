@@ -147,6 +147,16 @@ def test_without_apply_nothing_is_touched(place: Place, triton: int) -> None:
     assert place.backend() == "triton"
 
 
+def test_the_fix_of_a_log_is_the_change(place: Place, triton: int) -> None:
+    """A real log of SGLang on an H200 with an explicit slow backend: remove the flag, measure at a long context."""
+    log = FAKE.parents[2] / "fixtures" / "captures" / "sglang_h200" / "triton.log"
+    told = place.run(log, "--url", place.url, "--pid", str(triton))
+    out, err = told.communicate()
+    assert told.returncode == 0, err
+    assert "Plan: remove --attention-backend" in out
+    assert "decode_long_context: 10000 tokens in" in out
+
+
 def test_what_is_refused(place: Place, triton: int) -> None:
     flag = ("--set-flag", "--attention-backend=fa3", "--pid", str(triton), "--url", place.url)
     assert place.run(*flag, "--apply").returncode == 13
