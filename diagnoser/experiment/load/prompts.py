@@ -53,6 +53,10 @@ class Calibrated:
     note: str = ""
 
 
+FIRST_WORDS = 256
+"""Length of the first prompt that is tried."""
+
+
 async def calibrate(client: Client, seed: str, tokens: int) -> Calibrated:
     """Find the number of words that the server counts as ``tokens`` prompt tokens, template included.
 
@@ -60,7 +64,8 @@ async def calibrate(client: Client, seed: str, tokens: int) -> Calibrated:
     Raises `UnusableError` when it does not answer.
     """
     seen: dict[int, int] = {}
-    words = tokens
+    # A tokenizer may count every letter: a first guess of the whole length would not fit into the context.
+    words = min(tokens, FIRST_WORDS)
     for probe in range(MAX_PROBES):
         prompts = Prompts(seed, words)
         counted = await _count(client, prompts, probe)
@@ -85,7 +90,7 @@ def _next(seen: dict[int, int], words: int, tokens: int) -> int:
     """Along the line through the last two points; through the first with one token a word at the start."""
     others = [count for count in seen if count != words]
     slope = (seen[words] - seen[others[-1]]) / (words - others[-1]) if others else 1.0
-    if not others and seen[words] > 2 * tokens:
+    if not others and (seen[words] > 2 * tokens or words < tokens):
         slope = seen[words] / max(words, 1)
     return max(0, words + round((tokens - seen[words]) / (slope if slope > 0 else 1.0)))
 
