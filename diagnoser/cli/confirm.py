@@ -338,7 +338,7 @@ def _conclude(plan: "Plan", outcome: "Outcome") -> int:
     if outcome.error:
         print(f"  {outcome.error}")
     if outcome.restored is None:
-        print(f"  the server runs with the change; undo: restart it without {plan.change}")
+        print("  the server runs with the change; undo: start it with its former command")
         return codes[outcome.verdict]
     if not outcome.restored:
         print("  THE ORIGINAL SERVER IS NOT BACK. By hand:")

@@ -110,8 +110,9 @@ def run(plan: Plan, told: Told, diagnose: Diagnose) -> Outcome:
     file = journal.folder() / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.jsonl"
     kept = Journal(file)
     original = journal.as_plain(plan.original)
-    kept.note("planned", url=plan.url, original=original, change=str(plan.change), workload=plan.workload)
+    # The watcher stands by before there is anything to undo.
     _watcher(file)
+    kept.note("planned", url=plan.url, original=original, change=str(plan.change), workload=plan.workload)
     work = _Experiment(plan, kept, told, diagnose)
     try:
         return work.all()
@@ -297,7 +298,7 @@ def watch(file: Path, process: Process, told: Told, diagnose: Diagnose) -> bool:
     while process.alive():
         time.sleep(0.5)
     events = journal.read(file)
-    if events and events[-1]["event"] in journal.ENDINGS:
+    if not events or events[-1]["event"] in journal.ENDINGS:
         return True
     try:
         return roll_back(file, told, diagnose)
@@ -307,7 +308,10 @@ def watch(file: Path, process: Process, told: Told, diagnose: Diagnose) -> bool:
 
 async def _measure(plan: Plan, runs: int) -> Benchmark:
     async with Client(plan.url, key=os.environ.get("DIAGNOSER_API_KEY")) as client:
-        return await bench(client, replace(plan.load, runs=runs))
+        result = await bench(client, replace(plan.load, runs=runs))
+    if not result.complete:
+        raise KeyboardInterrupt  # it gives what it has when it is interrupted; here that ends the experiment
+    return result
 
 
 async def _answers(url: str) -> bool:

@@ -20,6 +20,11 @@ FAKE = Path(__file__).with_name("fake_sglang.py")
 SHORT = ("--output-tokens", "12", "--prompt-tokens", "16", "--runs", "3")
 
 
+def _interruptible() -> None:
+    """What is started in the background of a script ignores Ctrl-C, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Place(NamedTuple):
     """Where an experiment runs: the server's port, and a state folder of its own."""
 
@@ -38,6 +43,7 @@ class Place(NamedTuple):
         process = subprocess.Popen(
             [sys.executable, "-m", "diagnoser", "confirm", *map(str, arguments)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+            preexec_fn=_interruptible,
         )  # fmt: skip
         if wait:
             process.wait(180)
@@ -92,6 +98,7 @@ def triton(place: Place) -> Iterator[int]:
     process.wait()
 
 
+@pytest.mark.slow  # a busy machine voids what is measured
 def test_a_real_cause_is_confirmed_and_the_server_is_as_it_was(place: Place, triton: int) -> None:
     told = place.confirmed("--pid", str(triton), "--set-flag", "--attention-backend=fa3")
     out, err = told.communicate()
@@ -103,6 +110,7 @@ def test_a_real_cause_is_confirmed_and_the_server_is_as_it_was(place: Place, tri
     assert place.events()[-1] == "restored"
 
 
+@pytest.mark.slow  # a busy machine voids what is measured
 def test_the_fix_may_stay(place: Place, triton: int) -> None:
     told = place.confirmed("--pid", str(triton), "--set-flag", "--attention-backend=fa3", "--keep-fix")
     assert told.returncode == 0, told.communicate()
@@ -110,12 +118,14 @@ def test_the_fix_may_stay(place: Place, triton: int) -> None:
     assert place.events()[-1] == "kept"
 
 
+@pytest.mark.slow  # a busy machine voids what is measured
 def test_a_change_that_does_nothing_is_never_confirmed(place: Place, triton: int) -> None:
     told = place.confirmed("--pid", str(triton), "--set-flag", "--log-level=warning")
     assert told.returncode in (10, 12), told.communicate()
     assert place.backend() == "triton"
 
 
+@pytest.mark.slow  # a busy machine voids what is measured
 def test_a_harmful_change_is_called_so(place: Place) -> None:
     import shlex
 
@@ -186,7 +196,10 @@ def test_ctrl_c_brings_the_server_back(place: Place, triton: int) -> None:
     assert place.backend() == "triton"
 
 
-STEPS = ["planned", "running", "measuring", "stopping", "starting", "started", "ready", "look", "restoring"]
+STEPS = [
+    *("planned", "running", "measuring", "stopping", "starting", "started", "ready"),
+    *(pytest.param(step, marks=pytest.mark.slow) for step in ("look", "restoring")),
+]
 
 
 @pytest.mark.parametrize("step", STEPS)

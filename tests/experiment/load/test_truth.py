@@ -13,6 +13,9 @@ from diagnoser.experiment.load.client import Client
 from diagnoser.experiment.load.schedule import arrivals, closed, open_loop
 from diagnoser.experiment.results import Run
 
+pytestmark = pytest.mark.slow  # times what is measured: a busy machine is no place for it
+
+
 TOKENS = 64
 ONE_PERCENT = 0.01
 
