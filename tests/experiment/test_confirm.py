@@ -20,9 +20,8 @@ FAKE = Path(__file__).with_name("fake_sglang.py")
 SHORT = ("--output-tokens", "12", "--prompt-tokens", "16", "--runs", "3")
 
 
-def _interruptible() -> None:
-    """What is started in the background of a script ignores Ctrl-C, and so would its children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+INTERRUPTIBLE = ("env", "--default-signal=INT")
+"""What is started in the background of a script ignores Ctrl-C, and so would its children."""
 
 
 class Place(NamedTuple):
@@ -41,9 +40,8 @@ class Place(NamedTuple):
     def run(self, *arguments: str | Path, wait: bool = True) -> subprocess.Popen[str]:
         environment = {**os.environ, "DIAGNOSER_STATE": str(self.folder / "state")}
         process = subprocess.Popen(
-            [sys.executable, "-m", "diagnoser", "confirm", *map(str, arguments)],
+            [*INTERRUPTIBLE, sys.executable, "-m", "diagnoser", "confirm", *map(str, arguments)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-            preexec_fn=_interruptible,
         )  # fmt: skip
         if wait:
             process.wait(180)

@@ -262,6 +262,10 @@ def test_accept_length_is_the_servers_own(serve: Callable[..., str], engine: str
 def test_ctrl_c_gives_what_was_measured(serve: Callable[..., str], tmp_path: Path) -> None:
     url, saved = serve(ttft_s=0.3, gap_s=0.005), tmp_path / "result.json"
     call = [
+        *(
+            "env",
+            "--default-signal=INT",
+        ),  # the background of a script ignores Ctrl-C, and so would its children
         sys.executable,
         "-m",
         "diagnoser.cli.main",
@@ -278,8 +282,6 @@ def test_ctrl_c_gives_what_was_measured(serve: Callable[..., str], tmp_path: Pat
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # What is started in the background of a script ignores Ctrl-C, and so would its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
     for line in process.stderr:
