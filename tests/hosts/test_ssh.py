@@ -84,6 +84,19 @@ def test_a_command_that_hangs_is_ended_on_the_machine(either: Channel) -> None:
     assert not running("sleep 31.4159")
 
 
+def test_a_command_that_closes_its_output_and_hangs_is_ended_too(either: Channel) -> None:
+    said = either.execute("exec >&- 2>&-; sleep 27.1828", timeout_s=1)
+    assert said.timed_out
+    assert said.exit_code is None
+    time.sleep(0.3)
+    assert not running("sleep 27.1828")
+
+
+def test_a_command_that_dies_by_a_signal_has_the_code_a_shell_gives_it(either: Channel) -> None:
+    assert either.execute("echo before; kill -SEGV $$").exit_code == 128 + signal.SIGSEGV
+    assert either.execute("sh -c 'kill -KILL $$'").exit_code == 128 + signal.SIGKILL
+
+
 def test_many_commands_at_once_over_one_connection(machine: Channel) -> None:
     said: dict[int, bytes] = {}
 
@@ -128,14 +141,15 @@ def test_a_login_shell_that_talks_and_is_no_bash(sshd_with: StartServer, tmp_pat
     noisy.chmod(0o755)
     server = sshd_with(f"SetEnv SHELL={noisy}", f'ForceCommand {noisy} -c "$SSH_ORIGINAL_COMMAND"')
     channel = connect(server.target, options(server))
-    assert channel.execute("echo answer").stdout == b"answer\n"
+    answer = channel.execute("echo answer; echo error >&2")
+    assert (answer.stdout, answer.stderr) == (b"answer\n", b"error\n")
     channel.close()
 
 
 def test_an_account_without_commands(sshd_with: StartServer) -> None:
     server = sshd_with("ForceCommand echo This account is not available.")
     channel = connect(server.target, options(server))
-    with pytest.raises(ChannelError, match="does not run commands"):
+    with pytest.raises(ChannelError, match="does not run commands: This account is not available"):
         channel.execute("echo answer")
     channel.close()
 
@@ -176,7 +190,7 @@ def test_keys_encrypted_in_an_agent_and_asked_for(
 
     connect(server.target, options(server, config=config, ask=answer)).close()
     assert len(asked) == 1
-    assert "needs a passphrase" in refusal(
+    assert "that passphrase opens none of the keys" in refusal(
         server.target, options(server, config=config, ask=lambda _: "wrong")
     )
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(tmp_path / "agent")], stdout=subprocess.DEVNULL)
@@ -277,6 +291,52 @@ class TestHostKeys:
         subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(known)], check=True, stderr=subprocess.DEVNULL)
         assert "127.0.0.1" not in known.read_text()
         connect(sshd.target, options(sshd, known_hosts=known)).close()
+
+    @pytest.mark.parametrize(
+        ("known_hosts", "says"),
+        [
+            # sshd(8), SSH_KNOWN_HOSTS FILE FORMAT: patterns, exclusions, hashed names, several keys of a kind
+            ("[127.0.0.*]:PORT KEY", ""),
+            ("[127.0.0.?]:PORT KEY", ""),
+            ("[127.0.0.?]:PORT,![127.0.0.1]:PORT KEY", "is not in"),
+            ("[127.0.0.1]:PORT KEY\n@revoked * KEY", "is revoked in"),
+            ("127.0.0.1 KEY\n@revoked 127.0.0.1 KEY", "is revoked in"),
+            ("@cert-authority * OTHER", "certificates of hosts are not checked"),
+            ("[127.0.0.1]:PORT KEY\n[127.0.0.1]:PORT OTHER", ""),
+            ("[127.0.0.1]:PORT OTHER\n[127.0.0.1]:PORT KEY", ""),
+            # as ssh: what is known of the host without a port counts, unless its port is known otherwise
+            ("127.0.0.1 KEY", ""),
+            ("127.0.0.1 KEY\n[127.0.0.1]:PORT OTHER", "key has changed"),
+            # damaged lines are no host's
+            (
+                "|1|abc|def KEY\n|1| KEY\n|1|a|b|c KEY\n[127.0.0.1]:PORT ssh-ed25519 AAAA\n[127.0.0.1]:PORT KEY",
+                "",
+            ),
+            ("|1|abc|def KEY", "is not in"),
+        ],
+    )
+    def test_what_known_hosts_may_say(
+        self, sshd: Server, tmp_path: Path, known_hosts: str, says: str
+    ) -> None:
+        keygen(tmp_path / "other")
+        for word, file in (("KEY", sshd.folder / "host.pub"), ("OTHER", tmp_path / "other.pub")):
+            known_hosts = known_hosts.replace(word, " ".join(file.read_text().split()[:2]))
+        known = tmp_path / "known"
+        known.write_text(known_hosts.replace("PORT", str(sshd.port)) + "\n")
+        if says:
+            assert says in refusal(sshd.target, options(sshd, known_hosts=known))
+        else:
+            connect(sshd.target, options(sshd, known_hosts=known)).close()
+
+    def test_a_server_is_asked_for_the_key_that_is_known(
+        self, sshd_with: StartServer, tmp_path: Path
+    ) -> None:
+        keygen(tmp_path / "rsa", "-t", "rsa", "-b", "2048")
+        server = sshd_with(f"HostKey {tmp_path / 'rsa'}")
+        known = tmp_path / "known"
+        for key in (tmp_path / "rsa.pub", server.folder / "host.pub"):
+            known.write_text(f"[127.0.0.1]:{server.port} {' '.join(key.read_text().split()[:2])}\n")
+            connect(server.target, options(server, known_hosts=known)).close()
 
     def test_a_revoked_key_is_refused(self, sshd: Server, tmp_path: Path) -> None:
         known = tmp_path / "known"
@@ -392,6 +452,9 @@ def test_every_command_is_written_down(machine: Channel, tmp_path: Path) -> None
     blocked = Audited(machine, Path("/proc/1/nowhere/audit.jsonl"))
     with pytest.raises(ChannelError, match="audit log"):
         blocked.execute("echo never")
+    full = Audited(machine, Path("/dev/full"))
+    with pytest.raises(ChannelError, match="/dev/full cannot be written: No space left"):
+        full.execute("echo once")
 
 
 def test_signals_do_not_leave_commands_behind(sshd: Server) -> None:

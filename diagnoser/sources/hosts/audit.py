@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from diagnoser.sources.hosts.channel import MIB, Channel, ChannelError, Output, Reply, now
@@ -62,20 +64,26 @@ class Audited:
         self._channel.close()
 
     def _writable(self) -> None:
-        try:
+        with self._told():
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(self._open())
-        except OSError as error:
-            words = f"the audit log {self._file} cannot be written: {error.strerror}; name another with DIAGNOSER_AUDIT"
-            raise ChannelError(words) from error
 
     def _write(self, row: dict[str, object]) -> None:
         # One write of one line to a file opened for appending: processes at the same time do not mix.
-        descriptor = self._open()
+        with self._told():
+            descriptor = self._open()
+            try:
+                os.write(descriptor, (json.dumps(row) + "\n").encode())
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
         try:
-            os.write(descriptor, (json.dumps(row) + "\n").encode())
-        finally:
-            os.close(descriptor)
+            yield
+        except OSError as error:
+            words = f"the audit log {self._file} cannot be written: {error.strerror}; name another with DIAGNOSER_AUDIT"
+            raise ChannelError(words) from error
 
     def _open(self) -> int:
         return os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

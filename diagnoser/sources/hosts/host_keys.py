@@ -1,9 +1,11 @@
 """Who a machine is: its key must be the one that is known, and a changed key is never taken."""
 
 import base64
-import fcntl
+import contextlib
 import hashlib
+import hmac
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,10 +29,7 @@ class Line(NamedTuple):
 
 
 def lines_for(name: str, files: Sequence[Path]) -> Iterator[Line]:
-    """The lines about a host (``host`` or ``[host]:port``), hashed names too. Raises `ChannelError`."""
-    from paramiko.hostkeys import HostKeyEntry, HostKeys
-
-    names: Any = HostKeys()
+    """The lines about a host (``host`` or ``[host]:port``). Raises `ChannelError`."""
     for file in files:
         try:
             text = file.read_text("utf-8", "replace")
@@ -41,11 +40,39 @@ def lines_for(name: str, files: Sequence[Path]) -> Iterator[Line]:
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split()
             marker = words.pop(0) if words and words[0].startswith("@") else ""
-            if len(words) < 3 or words[0].startswith("#"):
-                continue
-            entry = HostKeyEntry(words[0].split(","))
-            if names._hostname_matches(name, entry):
+            if len(words) >= 3 and not words[0].startswith("#") and _speaks_of(words[0], name):
                 yield Line(file, number, marker, words[1], words[2])
+
+
+def _speaks_of(names: str, name: str) -> bool:
+    """sshd(8), SSH_KNOWN_HOSTS FILE FORMAT: one hashed name, or patterns with * and ?, of which ! excludes."""
+    if names.startswith("|1|"):
+        try:
+            salt, digest = (base64.b64decode(part) for part in names[3:].split("|"))
+        except ValueError:
+            return False
+        return hmac.digest(salt, name.lower().encode(), "sha1") == digest
+    hits = [pattern for pattern in names.split(",") if _like(pattern.removeprefix("!"), name)]
+    return bool(hits) and not any(pattern.startswith("!") for pattern in hits)
+
+
+def _like(pattern: str, name: str) -> bool:
+    signs = {"*": ".*", "?": "."}
+    return (
+        re.fullmatch("".join(signs.get(sign) or re.escape(sign) for sign in pattern), name, re.I) is not None
+    )
+
+
+def _known(name: str, files: Sequence[Path]) -> list[Line]:
+    """As ssh does, what is known of a host without its port counts where nothing is known with it."""
+    files = [*files, SYSTEM_FILE]
+    known = list(lines_for(name, files))
+    with_port = re.fullmatch(r"\[(.+)\]:\d+", name)
+    if with_port is not None:
+        bare = list(lines_for(with_port[1], files))
+        plain = any(not line.marker for line in known)
+        known += [line for line in bare if line.marker == "@revoked" or not plain]
+    return known
 
 
 def check(name: str, key: Any, files: Sequence[Path], accept_new: bool) -> None:
@@ -53,7 +80,7 @@ def check(name: str, key: Any, files: Sequence[Path], accept_new: bool) -> None:
 
     accept_new: write down the key of a host of which no key of any kind is known. Raises `ChannelError`.
     """
-    known = list(lines_for(name, [*files, SYSTEM_FILE]))
+    known = _known(name, files)
     kind, encoded = key.get_name(), key.get_base64()
     for line in known:
         if line.marker == "@revoked" and line.key == encoded:
@@ -84,21 +111,11 @@ def check(name: str, key: Any, files: Sequence[Path], accept_new: bool) -> None:
     add(files[0], f"{name} {kind} {encoded}")
 
 
-def expect(client: Any, host: str, port: int, name: str, files: Sequence[Path]) -> None:
-    """Tell a `paramiko.SSHClient` which keys are known, so that it asks the server for one of their kinds."""
-    from paramiko import PKey, SSHException
-
-    asked = host if port == 22 else f"[{host}]:{port}"
-    known = list(lines_for(name, [*files, SYSTEM_FILE]))
+def kinds(name: str, files: Sequence[Path]) -> set[str]:
+    """The kinds of keys that are known of a host, so that it can be asked for one of them. Raises `ChannelError`."""
+    known = _known(name, files)
     revoked = {line.key for line in known if line.marker == "@revoked"}
-    for line in known:
-        if line.marker or line.key in revoked:
-            continue
-        try:
-            key = PKey.from_type_string(line.kind, base64.b64decode(line.key))
-        except (SSHException, ValueError):
-            continue  # a kind of key that is not spoken here
-        client.get_host_keys().add(asked, line.kind, key)
+    return {line.kind for line in known if not line.marker and line.key not in revoked}
 
 
 def add(file: Path, line: str) -> None:
@@ -106,7 +123,10 @@ def add(file: Path, line: str) -> None:
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(file, "a+b", opener=_private) as known:
-            fcntl.flock(known, fcntl.LOCK_EX)
+            with contextlib.suppress(ImportError):  # there is none on Windows
+                import fcntl
+
+                fcntl.flock(known, fcntl.LOCK_EX)
             known.seek(0, 2)
             if known.tell():
                 known.seek(-1, 2)

@@ -37,18 +37,22 @@ class LocalChannel:
         writer = threading.Thread(target=_write, args=(process.stdin, stdin), daemon=True)
         writer.start()
         gathered = Gathered(limit_bytes)
-        timed_out = not _drain(process, gathered, begin + timeout_s)
-        if timed_out or gathered.truncated:
+        try:
+            timed_out = not _drain(process, gathered, begin + timeout_s)
+        except BaseException:
             _end(process)
-        code = process.wait()
+            raise
+        ended = timed_out or gathered.truncated
+        if ended:
+            _end(process)
+        code = process.returncode
         for pipe in (process.stdout, process.stderr):
             assert pipe is not None
             pipe.close()
-        ended = timed_out or gathered.truncated
         return Output(
             gathered.of("out"),
             gathered.of("err"),
-            None if ended else code,
+            None if ended else code if code >= 0 else 128 - code,  # as a shell tells a death by a signal
             time.monotonic() - begin,
             started,
             gathered.truncated,
@@ -89,6 +93,9 @@ def _drain(process: subprocess.Popen[bytes], gathered: Gathered, deadline: float
 def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    # A process that waits for a broken device does not even end by this; it is not waited for.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(2)
 
 
 def _write(pipe: IO[bytes], data: bytes) -> None:
