@@ -3,7 +3,6 @@
 import os
 import stat
 import sys
-import tempfile
 from pathlib import Path
 
 from diagnoser.sources import printable
@@ -22,6 +21,8 @@ def write_whole(path: Path, text: str) -> None:
     if _of_process(path) or (before and (not stat.S_ISREG(before.st_mode) or before.st_nlink > 1)):
         target.write_text(text, "utf-8")
         return
+    import tempfile
+
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".diagnose-")
     partial = Path(name)
     try:

@@ -1,6 +1,7 @@
 """Facts with the places they were read, kept in bounded memory and mergeable in any grouping."""
 
 from collections.abc import Iterable, Iterator
+from functools import reduce
 from typing import NamedTuple
 
 from diagnoser.facts.base import Evidence, Fact
@@ -165,6 +166,10 @@ class FactBase:
 
     def merge(self, other: "FactBase") -> "FactBase":
         """The facts of both, as if read from one text."""
+        if not other:
+            return self
+        if not self:
+            return other
         merged = FactBase()
         merged.overfull = self.overfull | other.overfull
         for family in _first_families(self, other, merged.overfull):
@@ -235,10 +240,7 @@ def _first_place(family: str, *bases: FactBase) -> tuple[tuple[str, int], str]:
 
 def merge_all(bases: Iterable[FactBase]) -> FactBase:
     """One bag of all."""
-    merged = FactBase()
-    for base in bases:
-        merged = merged.merge(base)
-    return merged
+    return reduce(FactBase.merge, bases, FactBase())
 
 
 def _place(sighting: Sighting) -> tuple[tuple[str, int], str]:

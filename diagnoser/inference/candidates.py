@@ -64,14 +64,16 @@ def _guarded(
 
 def judge(identifier: str, cause: Mapping[str, Any], case: Case) -> Candidate | None:
     """One rule against a case; None when something refutes it or nothing speaks for it."""
+    every = _until(Truth.NO, cause["all"], case)
+    if every is None:
+        return None
     limits = applies(cause["applies"], case)
     if limits.truth is Truth.NO:
         return None
-    every = [evaluate(sign, case) for sign in cause["all"]]
-    some = [evaluate(sign, case) for sign in cause["any"]]
-    nothing = [evaluate(sign, case) for sign in cause["none"]]
-    if any(outcome.truth is Truth.NO for outcome in every) or any(outcome.yes for outcome in nothing):
+    nothing = _until(Truth.YES, cause["none"], case)
+    if nothing is None:
         return None
+    some = [evaluate(sign, case) for sign in cause["any"]]
     if some and all(outcome.truth is Truth.NO for outcome in some):
         return None
     needed = [*every, *([disjunction(some)] if some else [])]
@@ -94,6 +96,17 @@ def judge(identifier: str, cause: Mapping[str, Any], case: Case) -> Candidate | 
         tuple(terms.items()),
         sum(outcome.yes for outcome in needed) / len(needed),
     )
+
+
+def _until(ending: Truth, signs: list[Any], case: Case) -> list[Outcome] | None:
+    """The outcomes of all signs, or None as soon as one has the truth that refutes the rule."""
+    outcomes: list[Outcome] = []
+    for sign in signs:
+        outcome = evaluate(sign, case)
+        if outcome.truth is ending:
+            return None
+        outcomes.append(outcome)
+    return outcomes
 
 
 def _terms(

@@ -18,7 +18,7 @@ SEVERITY_RANK: dict[str, int] = {"info": 0, "low": 1, "medium": 2, "high": 3, "c
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class FixText(_Model):
@@ -124,7 +124,7 @@ class Diagnosis(_Model):
     incomplete: bool = False
     facts: list[FactRead] = []
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, defer_build=True)
 
     @property
     def roots(self) -> list[Finding]:

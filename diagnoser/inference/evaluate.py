@@ -158,10 +158,12 @@ def values_of(fact: Fact) -> dict[str, Any]:
 
 
 def _holds(fact: Fact, constraints: list[Any]) -> Truth:
-    values: dict[str, Any] = dict(fact.fields) if isinstance(fact, Message) else {}
+    if not constraints:
+        return Truth.YES
+    values: dict[str, Any] | None = dict(fact.fields) if isinstance(fact, Message) else None
     unsure = False
     for field, operator, operand in constraints:
-        value = values.get(field) if isinstance(fact, Message) else getattr(fact, field, None)
+        value = getattr(fact, field, None) if values is None else values.get(field)
         other = getattr(fact, str(operand), None) if operator in ("below", "above") else None
         truth = check(value, operator, operand, other)
         if truth is Truth.NO:

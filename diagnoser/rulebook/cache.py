@@ -8,15 +8,13 @@ import hashlib
 import marshal
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from diagnoser.rulebook.pack import MARSHAL
+
 _DIGEST = 32
 KEPT_ENTRIES = 8
-_MARSHAL = 4
-"""The marshal format that every supported Python reads, so that a wheel serves them all."""
-
 SHIPPED = Path(__file__).resolve().parent.parent / "compiled"
 """Tables made when the package was built (`diagnoser.inference.shipped`), so that the first call is fast too."""
 
@@ -61,6 +59,8 @@ def _checked(path: Path) -> bytes | None:
 
 def write(kind: str, key: str, body: bytes) -> bool:
     """Keep ``body``; False where the folder cannot be written."""
+    import tempfile
+
     try:
         target = folder()
         target.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def read_plain(kind: str, key: str) -> Any:
 
 
 def write_plain(kind: str, key: str, plain: Any) -> bool:
-    return write(kind, key, marshal.dumps(plain, _MARSHAL))
+    return write(kind, key, marshal.dumps(plain, MARSHAL))
 
 
 def read_shipped(kind: str, stamp: str) -> Any:
@@ -97,7 +97,7 @@ def read_shipped(kind: str, stamp: str) -> Any:
 
 def write_shipped(target: Path, kind: str, stamp: str, plain: Any) -> None:
     """Raises OSError."""
-    body = marshal.dumps([stamp, plain], _MARSHAL)
+    body = marshal.dumps([stamp, plain], MARSHAL)
     target.mkdir(parents=True, exist_ok=True)
     (target / kind).write_bytes(hashlib.blake2b(body, digest_size=_DIGEST).digest() + body)
 

@@ -19,17 +19,18 @@ _DROPPED = {"messages", "tests", "when", "supports", "weakens", "severity_if"}
 def compile_pack(loaded: Loaded, kinds: dict[str, type[Fact]]) -> tuple[Pack, list[Problem]]:
     """The pack of everything that is right, and the problems of what is wrong and was left out."""
     problems = list(loaded.problems)
-    pack = Pack([], [], {}, {}, [])
+    causes: dict[str, dict[str, Any]] = {}
+    pack = Pack([], [], causes, {}, [])
     for message, file in loaded.messages:
         _add_message(pack, message, file, problems)
     for cause, file in loaded.causes:
-        if cause.id in pack.causes:
+        if cause.id in causes:
             problems.append(Problem(file, 0, f"the id {cause.id!r} is used twice"))
             continue
         if cause.status == "withdrawn":
             continue
         try:
-            pack.causes[cause.id] = _plain_cause(cause, file, kinds)
+            causes[cause.id] = _plain_cause(cause, file, kinds)
         except SignError as error:
             problems.append(Problem(file, 0, str(error)))
     _resolve(pack)

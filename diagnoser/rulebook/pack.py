@@ -3,9 +3,14 @@
 Everything in it is made of lists, dicts, strings and numbers, so that `marshal` can keep it.
 """
 
+import marshal
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-FORMAT = 4
+MARSHAL = 2
+"""The marshal format: every supported Python reads it, and unlike later ones it gives equal bytes for equal data."""
+
+FORMAT = 5
 """Raised whenever the shape of the tables changes; part of the cache key."""
 
 
@@ -28,6 +33,26 @@ class CompiledMessage(NamedTuple):
     about: str | None
 
 
+class KeptCauses(Mapping[str, dict[str, Any]]):
+    """The causes of a kept pack, each unpacked when it is first asked for: a text needs a tenth of them."""
+
+    def __init__(self, packed: dict[str, bytes]) -> None:
+        self._packed = packed
+        self._unpacked: dict[str, dict[str, Any]] = {}
+
+    def __getitem__(self, identifier: str) -> dict[str, Any]:
+        cause = self._unpacked.get(identifier)
+        if cause is None:
+            cause = self._unpacked[identifier] = marshal.loads(self._packed[identifier])
+        return cause
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
 class Pack(NamedTuple):
     """All messages and causes of the loaded rule folders.
 
@@ -38,7 +63,7 @@ class Pack(NamedTuple):
 
     messages: list[CompiledMessage]
     wordings: list[CompiledWording]
-    causes: dict[str, dict[str, Any]]
+    causes: Mapping[str, dict[str, Any]]
     watchers: dict[str, list[str]]
     problems: list[str]
 
@@ -47,7 +72,7 @@ class Pack(NamedTuple):
             FORMAT,
             [tuple(message) for message in self.messages],
             [tuple(wording) for wording in self.wordings],
-            self.causes,
+            {identifier: marshal.dumps(cause, MARSHAL) for identifier, cause in self.causes.items()},
             self.watchers,
             self.problems,
         ]
@@ -60,7 +85,7 @@ class Pack(NamedTuple):
         return cls(
             [CompiledMessage(*message) for message in plain[1]],
             [CompiledWording(*wording) for wording in plain[2]],
-            plain[3],
+            KeptCauses(plain[3]),
             plain[4],
             plain[5],
         )
