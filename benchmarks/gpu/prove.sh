@@ -3,9 +3,18 @@
 #
 #   SITE=folder with sglang  MODEL=folder of a model  OUT=folder for results  bash benchmarks/gpu/prove.sh STEP...
 #
-# Steps: triton (slow attention backend, long context, the fix stays), short (the same at a short prompt), nograph (CUDA
-# graphs off), null (a change that does nothing), host (look at this machine while it works), fails (a fix that cannot
-# start). Each leaves its answers in $OUT, one JSON line a step in $OUT/steps.jsonl. docs/proof.md says what came of it.
+# Steps
+#   triton   slow attention backend at a long context: diagnosed, confirmed, the fix stays
+#   short    the same at a short prompt, which does not exercise it
+#   nograph  CUDA graphs off: diagnosed, confirmed
+#   null     a change that does nothing
+#   fails    a fix that cannot start: diagnosed while waiting, rolled back
+#   killed   kill -9 while the changed server starts: the watcher brings the original back
+#   host     look at this machine while it works
+#   client   our load generator and SGLang's on one server
+#   noise    one configuration launched LAUNCHES times (10)
+#   starts   logs of starts that fail, and of a KV cache that is too small, each with nvidia-smi
+# Each leaves its answers in $OUT, one JSON line a step in $OUT/steps.jsonl. docs/proof.md says what came of it.
 set -u
 : "${SITE:?}" "${MODEL:?}" "${OUT:?}"
 PORT=${PORT:-30000}
@@ -32,6 +41,14 @@ up() { # up NAME FLAGS...: start a server and wait until it is ready; its proces
 
 down() { # whatever serves the port
   pkill -TERM -f sglang.launch_server; sleep 4; pkill -9 -f 'sglang' 2>/dev/null; sleep 1
+}
+
+begins() { # begins NAME FLAGS...: a start that is expected to fail, with the state of the GPU beside it
+  local name=$1; shift
+  # shellcheck disable=SC2086
+  timeout 120 python3 -m sglang.launch_server $COMMON "$@" > "$OUT/$name.log" 2>&1; step "$name" $? 0
+  nvidia-smi > "$OUT/$name.smi.txt"
+  diagnose -f json "$OUT/$name.log" "$OUT/$name.smi.txt" > "$OUT/$name.json"
 }
 
 step() { # step NAME CODE SECONDS
@@ -66,12 +83,52 @@ for one in "$@"; do
     fails)
       up fails || continue
       confirm fails --pid $P --set-flag --attention-backend=cutlass_mla ;;
+    killed)
+      up killed --attention-backend triton || continue
+      state=$OUT/killed-state; mkdir -p "$state/experiments"
+      DIAGNOSER_STATE=$state diagnose confirm "$OUT/killed.log" --url $URL --pid $P --apply --yes --host "$(hostname)" \
+        > "$OUT/killed.confirm.txt" 2>&1 &
+      until grep -qs '"starting"' "$state"/experiments/*.jsonl || ! kill -0 $! 2>/dev/null; do sleep 0.2; done
+      sleep 5; pkill -9 -f 'diagnoser confirm .*killed.log --url'; begin=$(date +%s)
+      until grep -qs '"restored"' "$state"/experiments/*.jsonl || [ $(($(date +%s) - begin)) -gt 200 ]; do sleep 1; done
+      pgrep -af launch_server | head -n 1 > "$OUT/killed.running"
+      grep -q -- '--attention-backend triton' "$OUT/killed.running"; step killed $? $(($(date +%s) - begin)) ;;
     host)
       up host || continue
       diagnose bench $URL --concurrency 16 --requests 64 --output-tokens 512 --runs 2 --save "$OUT/bench.json" > "$OUT/bench.txt" 2>&1 &
       sleep 15
       diagnose --host local -f json > "$OUT/host.json" 2> "$OUT/host.err"; step host $? 0
       wait $! ;;
+    client)
+      up client || continue
+      for streams in 1 8; do
+        for turn in 1 2; do
+          diagnose bench $URL -c $streams --requests $((8 * streams)) --runs 3 --prompt-tokens 512 --output-tokens 256 \
+            --save "$OUT/client-ours-$streams-$turn.json" > "$OUT/client-ours-$streams-$turn.txt" 2>&1
+          python3 -m sglang.bench_serving --backend sglang-oai --base-url $URL --model tiny --tokenizer "$MODEL" --dataset-name random-ids \
+            --random-input-len 512 --random-output-len 256 --random-range-ratio 1 --num-prompts $((24 * streams)) \
+            --max-concurrency $streams --output-file "$OUT/client-theirs-$streams-$turn.jsonl" > "$OUT/client-theirs-$streams-$turn.txt" 2>&1
+          step "client-$streams-$turn" $? 0
+        done
+      done ;;
+    noise)
+      for number in $(seq "${LAUNCHES:-10}"); do
+        up "noise$number" || continue
+        diagnose bench $URL --prompt-tokens 128 --runs 5 --save "$OUT/noise-short-$number.json" > /dev/null 2>> "$OUT/noise.err"
+        diagnose bench $URL --prompt-tokens 10000 --runs 3 --save "$OUT/noise-long-$number.json" > /dev/null 2>> "$OUT/noise.err"
+        step "noise-$number" $? 0
+        down
+      done ;;
+    starts)
+      begins context --context-length 1000000
+      begins memory --mem-fraction-static 0.999
+      begins backend --attention-backend cutlass_mla
+      up small --max-total-tokens 6000 --speculative-algorithm NGRAM --speculative-num-draft-tokens 8 --disable-overlap-schedule ||
+        up small --max-total-tokens 6000
+      diagnose bench $URL --concurrency 16 --requests 48 --output-tokens 1024 --runs 1 > "$OUT/small.txt" 2>&1
+      nvidia-smi > "$OUT/small.smi.txt"
+      begins port
+      begins crowded --port 30001 --mem-fraction-static 0.8 ;;
   esac
   down
 done
