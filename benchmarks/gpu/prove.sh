@@ -102,11 +102,11 @@ for one in "$@"; do
     client)
       up client || continue
       for streams in 1 8; do
-        for turn in 1 2; do
-          diagnose bench $URL -c $streams --requests $((8 * streams)) --runs 3 --prompt-tokens 512 --output-tokens 256 \
+        for turn in $(seq "${TURNS:-2}"); do
+          diagnose bench $URL -c $streams --requests $((4 * streams)) --runs 3 --prompt-tokens 512 --output-tokens 256 \
             --save "$OUT/client-ours-$streams-$turn.json" > "$OUT/client-ours-$streams-$turn.txt" 2>&1
           python3 -m sglang.bench_serving --backend sglang-oai --base-url $URL --model tiny --tokenizer "$MODEL" --dataset-name random-ids \
-            --random-input-len 512 --random-output-len 256 --random-range-ratio 1 --num-prompts $((24 * streams)) \
+            --random-input-len 512 --random-output-len 256 --random-range-ratio 1 --num-prompts $((12 * streams)) \
             --max-concurrency $streams --output-file "$OUT/client-theirs-$streams-$turn.jsonl" > "$OUT/client-theirs-$streams-$turn.txt" 2>&1
           step "client-$streams-$turn" $? 0
         done

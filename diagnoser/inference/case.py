@@ -1,7 +1,8 @@
 """All that was read of one host, joined: what the rules are held against."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from packaging.version import Version
 
@@ -16,11 +17,46 @@ FEW = 10
 """An engine with less than a tenth of the statements of the one that says most is not at work here."""
 
 
+class Interval(NamedTuple):
+    """What the wordings of a log tell of the version: None is open.
+
+    first, last: the outermost sampled releases that have all of them. after, before: the nearest sampled releases
+    on either side that do not; the version is newer than the one and older than the other.
+    """
+
+    first: Version | None = None
+    last: Version | None = None
+    after: Version | None = None
+    before: Version | None = None
+
+
+def interval(spans: Iterable[tuple[str | None, str | None]], sampled: Sequence[str] = ()) -> Interval:
+    """The releases that all wordings have in common; open on both sides where they contradict each other.
+
+    spans: first and last release of each wording. sampled: the releases that were looked through.
+    """
+    low: Version | None = None
+    high: Version | None = None
+    for since, until in spans:
+        first = versions.parse(since) if since else None
+        last = versions.parse(until) if until else None
+        if first is not None and (low is None or first > low):
+            low = first
+        if last is not None and (high is None or last < high):
+            high = last
+    if low is not None and high is not None and low > high:
+        return Interval()
+    releases = [release for text in sampled if (release := versions.parse(text)) is not None]
+    after = max((release for release in releases if low is not None and release < low), default=None)
+    before = min((release for release in releases if high is not None and release > high), default=None)
+    return Interval(low, high, after, before)
+
+
 class Case:
     """The facts of one host with the context that rules need.
 
-    engines: engine name -> its version where one was printed. intervals: engine name -> lowest and highest
-    release that agree with every wording seen. covered: kinds of the documents read. last_at: the last time
+    engines: engine name -> its version where one was printed. intervals: engine name -> what the
+    wordings seen tell of its version. covered: kinds of the documents read. last_at: the last time
     stamp of each source.
     """
 
@@ -31,7 +67,7 @@ class Case:
         facts: FactBase,
         covered: Iterable[str],
         *,
-        intervals: Mapping[str, tuple[Version | None, Version | None]] | None = None,
+        intervals: Mapping[str, Interval] | None = None,
         last_at: Mapping[str, float] | None = None,
     ) -> None:
         self.facts = facts
@@ -84,19 +120,3 @@ class Case:
     def asks_for(self, kind: str) -> str:
         """What would tell more about facts of a kind."""
         return LACKS.get(kind, LOG).what
-
-
-def interval(spans: Iterable[tuple[str | None, str | None]]) -> tuple[Version | None, Version | None]:
-    """The releases that all wordings have in common; open on both sides where they contradict each other."""
-    low: Version | None = None
-    high: Version | None = None
-    for since, until in spans:
-        first = versions.parse(since) if since else None
-        last = versions.parse(until) if until else None
-        if first is not None and (low is None or first > low):
-            low = first
-        if last is not None and (high is None or last < high):
-            high = last
-    if low is not None and high is not None and low > high:
-        return None, None
-    return low, high

@@ -171,7 +171,7 @@ def _case(group: Sequence[Chosen], pack: Pack, named: Named, extra: FactBase | N
     return Case(
         merge_all(bases),
         named.kinds,
-        intervals={engine: interval(seen) for engine, seen in spans.items()},
+        intervals={engine: interval(seen, pack.releases.get(engine, ())) for engine, seen in spans.items()},
         last_at={reading.name: reading.last_at for reading, _ in group if reading.last_at is not None},
     )
 

@@ -290,10 +290,15 @@ def _engine(name: str, spec: str, case: Case) -> Outcome:
     explicit = case.engines[name]
     if explicit is not None:
         return _spec(explicit, spec, f"{name}'s version")
-    low, high = case.intervals.get(name, (None, None))
-    # Wordings were seen in sampled releases only, so they may bear a range out but never rule it out.
-    inside = versions.interval_within(low, high, spec) is Truth.YES
-    return YES if inside else unknown(f"{name}'s version")
+    if name in case.intervals:
+        # Wordings were looked for in sampled releases only: one may have come at any time behind the release before
+        # the first that has it.
+        said = case.intervals[name]
+        if versions.interval_within(said.first, said.last, spec) is Truth.YES:
+            return YES
+        if versions.outside(said.after, said.before, spec):
+            return NO
+    return unknown(f"{name}'s version")
 
 
 def _spec(version: str | None, spec: str, lack: str) -> Outcome:

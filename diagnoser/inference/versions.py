@@ -60,6 +60,16 @@ def interval_within(low: Version | None, high: Version | None, spec: str) -> Tru
     return Truth.NO if low == high else Truth.UNKNOWN
 
 
+def outside(after: Version | None, before: Version | None, spec: str) -> bool:
+    """Whether no version newer than one release and older than another (None: open) lies in a range."""
+    wanted = specifier(spec)
+    if wanted is None:
+        return False
+    floor, ceiling = _bounds(wanted)
+    too_new = after is not None and ceiling is not None and after >= ceiling
+    return too_new or (before is not None and floor is not None and before <= floor)
+
+
 def _bounds(wanted: SpecifierSet) -> tuple[Version | None, Version | None]:
     """The lowest and highest version a range may hold, as far as >=, >, <=, < and == say."""
     floor: Version | None = None
@@ -67,6 +77,13 @@ def _bounds(wanted: SpecifierSet) -> tuple[Version | None, Version | None]:
     for part in wanted:
         version = parse(part.version.removesuffix(".*"))
         if version is None:
+            continue
+        if part.version.endswith(".*"):
+            if part.operator == "==":
+                *head, last = version.release
+                beyond = Version(".".join(map(str, [*head, last + 1])))
+                floor = version if floor is None else max(floor, version)
+                ceiling = beyond if ceiling is None else min(ceiling, beyond)
             continue
         if part.operator in (">=", ">", "==", "~="):
             floor = version if floor is None else max(floor, version)

@@ -20,7 +20,7 @@ def compile_pack(loaded: Loaded, kinds: dict[str, type[Fact]]) -> tuple[Pack, li
     """The pack of everything that is right, and the problems of what is wrong and was left out."""
     problems = list(loaded.problems)
     causes: dict[str, dict[str, Any]] = {}
-    pack = Pack([], [], causes, {}, [])
+    pack = Pack([], [], causes, {}, {}, [])
     for message, file in loaded.messages:
         _add_message(pack, message, file, problems)
     for cause, file in loaded.causes:
@@ -34,6 +34,7 @@ def compile_pack(loaded: Loaded, kinds: dict[str, type[Fact]]) -> tuple[Pack, li
         except SignError as error:
             problems.append(Problem(file, 0, str(error)))
     _resolve(pack)
+    _sampled(pack)
     pack.problems.extend(str(problem) for problem in problems)
     return pack, problems
 
@@ -102,3 +103,14 @@ def _resolve(pack: Pack) -> None:
                 watchers = pack.watchers.setdefault(watched, [])
                 if identifier not in watchers:
                     watchers.append(identifier)
+
+
+def _sampled(pack: Pack) -> None:
+    releases: dict[str, set[str]] = {}
+    for wording in pack.wordings:
+        engine = pack.messages[wording.message].engine
+        if engine is not None:
+            releases.setdefault(engine, set()).update(
+                release for release in (wording.since, wording.until) if release is not None
+            )
+    pack.releases.update({engine: sorted(found) for engine, found in sorted(releases.items())})

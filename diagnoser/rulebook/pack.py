@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 MARSHAL = 2
 """The marshal format: every supported Python reads it, and unlike later ones it gives equal bytes for equal data."""
 
-FORMAT = 5
+FORMAT = 6
 """Raised whenever the shape of the tables changes; part of the cache key."""
 
 
@@ -58,6 +58,7 @@ class Pack(NamedTuple):
 
     causes: id -> the cause's fields as plain data, with ``when``, ``supports``, ``weakens`` and ``severity_if``
         compiled by `rulebook.signs`, and ``explained`` = the ids it explains (effects resolved).
+    releases: engine -> the releases that its wordings name: those that were looked through.
     watchers: "message:ID" or fact kind -> ids of the causes whose ``when`` looks at it.
     """
 
@@ -65,6 +66,7 @@ class Pack(NamedTuple):
     wordings: list[CompiledWording]
     causes: Mapping[str, dict[str, Any]]
     watchers: dict[str, list[str]]
+    releases: dict[str, list[str]]
     problems: list[str]
 
     def as_plain(self) -> list[Any]:
@@ -74,6 +76,7 @@ class Pack(NamedTuple):
             [tuple(wording) for wording in self.wordings],
             {identifier: marshal.dumps(cause, MARSHAL) for identifier, cause in self.causes.items()},
             self.watchers,
+            self.releases,
             self.problems,
         ]
 
@@ -88,4 +91,5 @@ class Pack(NamedTuple):
             KeptCauses(plain[3]),
             plain[4],
             plain[5],
+            plain[6],
         )

@@ -31,7 +31,9 @@ def test_shipped_tables_spare_the_compilation(tables: Path) -> None:
     assert kept(tables) == []
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + bytes([b[40] ^ 1]) + b[41:]])
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + bytes([b[40] ^ 1]) + b[41:]]
+)
 def test_damaged_tables_are_ignored(tables: Path, damage: object) -> None:
     table = tables / "compiled" / "pack"
     table.write_bytes(damage(table.read_bytes()))  # type: ignore[operator]

@@ -103,7 +103,7 @@ def test_the_same_rules_give_the_same_page(pack: Pack) -> None:
 def test_hostile_titles_stay_text() -> None:
     title = '</script><img src=x onerror=alert(1)> "quoted" & more'
     cause = {"kind": "cause", "effect": "hang", "severity": "low", "title": title, "file": "/r/<b>/x.yaml"}
-    pack = Pack([], [], {"one": {**cause, "explains": [], "excludes": []}}, {}, [])
+    pack = Pack([], [], {"one": {**cause, "explains": [], "excludes": []}}, {}, {}, [])
     read = Page(html(pack))
     assert "img" not in read.tags
     assert "b" not in read.tags

@@ -32,6 +32,7 @@ PACK = Pack(
         "hum": cause("bystander", "none"),
     },
     {},
+    {},
     [],
 )
 
