@@ -5,7 +5,7 @@ import difflib
 import sys
 from pathlib import Path
 
-from diagnoser.cli import config, hosts
+from diagnoser.cli import baseline, config, hosts
 from diagnoser.cli.main import COMMANDS
 from diagnoser.cli.output import fail, give
 from diagnoser.cli.progress import Bar
@@ -37,6 +37,7 @@ examples:
   kubectl logs my-pod | diagnose
   diagnose                       paste, then Ctrl-D
   diagnose --host gpu-07         look there over SSH, read-only
+  diagnose --baseline yesterday.log today.log     what made it slower
   diagnose --explain kv-retraction-collapse server.log
 """
 
@@ -87,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--rules", action="append", metavar="DIR", help="a folder with further rules; may be repeated"
     )
+    baseline.add(options)
     hosts.add(options)
     options.add_argument("--naive", action="store_true", help=argparse.SUPPRESS)
     options.add_argument("--no-color", action="store_true", default=None, help="no colours (as NO_COLOR=1)")
@@ -133,6 +135,8 @@ def run(arguments: list[str]) -> int:
     settings = session.Options(
         folders, options.launch, window, options.naive, now_year, with_facts=options.format == "json"
     )
+    if options.baseline:
+        return baseline.run(options, settings)
     if options.host or options.hosts_file:
         return hosts.run(options, settings)
     if len(options.paths) == 1 and options.paths[0].endswith(".zst") and not options.explain:

@@ -37,7 +37,12 @@ class Subject(NamedTuple):
     field: str
 
     def __str__(self) -> str:
-        return f"{self.name} {self.field}".strip().replace("_", " ") if self.area != "flags" else self.name
+        if self.area == "flags":
+            return self.name
+        words = self.name.replace("_", " ")
+        return (
+            words if words.split()[-1:] == [self.field] else f"{words} {self.field.replace('_', ' ')}".strip()
+        )
 
 
 class Stated(NamedTuple):

@@ -1,0 +1,44 @@
+"""`diagnose --baseline GOOD BAD`: what made the later side different."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from diagnoser.cli.output import fail, give
+
+if TYPE_CHECKING:
+    from diagnoser.agent.session import Options
+
+
+def add(options: argparse.ArgumentParser) -> None:
+    """The options of the comparison."""
+    options.add_argument(
+        "--baseline",
+        action="append",
+        metavar="GOOD",
+        help="a log, benchmark result or folder of the time when all was well; PATH is held against it",
+    )
+    options.add_argument(
+        "--all", action="store_true", help="with --baseline: the differences that cannot matter too"
+    )
+
+
+def run(options: argparse.Namespace, settings: "Options") -> int:
+    """Exit code 0: not slower, as far as can be told; 1: slower, or it does not start; 2: cannot be read."""
+    if not options.paths:
+        return fail("--baseline GOOD needs the other side too: diagnose --baseline GOOD BAD")
+    from diagnoser.agent import regression
+    from diagnoser.agent.session import CallError
+    from diagnoser.report import regression as report
+
+    try:
+        found = regression.explain(options.baseline, options.paths, settings)
+    except CallError as error:
+        return fail(str(error))
+    if options.format == "json":
+        text = report.as_json(found)
+    elif options.format == "markdown":
+        text = report.as_markdown(found)
+    else:
+        text = report.as_text(found, everything=options.all)
+    sentence = give(text, options.output)
+    return fail(sentence) if sentence else int(found.word in ("slower", "does not start"))

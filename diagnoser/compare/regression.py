@@ -1,0 +1,240 @@
+"""Two sides judged and held beside each other: what changed, what came and went with it, and what share each has.
+
+A cause of the change is a rule that fires on the later side and not on the earlier one. A rule that fires on both
+explains nothing of the change; one that the earlier side could not show, for lack of such a document, is told apart.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from diagnoser.compare.attribution import Attribution, attribute
+from diagnoser.compare.differences import Difference, differences
+from diagnoser.compare.speeds import Change, LoadChange, changes, load_changes
+from diagnoser.compare.subjects import stated
+from diagnoser.compare.watched import Watchers
+from diagnoser.facts.factbase import FactBase
+from diagnoser.inference.diagnose import Judged
+from diagnoser.inference.diagnosis import SEVERITY_RANK, Finding
+from diagnoser.inference.resolve import FATAL
+
+SLOWER = frozenset(
+    ["decode_slower", "prefill_slower", "ttft_longer", "throughput_lower", "capacity_lower", "start_slower"]
+)
+"""Effects that change a speed."""
+
+Word = Literal["does not start", "slower", "faster", "no difference seen", "cannot be compared"]
+
+
+class Side(NamedTuple):
+    """One side: its judged texts (None where there are none) and their facts."""
+
+    name: str
+    judged: Judged | None
+    facts: FactBase
+
+
+class Measure(NamedTuple):
+    """What decides: a metric, its value on both sides, and log(after / before) with half its interval.
+
+    Positive is better, whatever the metric.
+    """
+
+    metric: str
+    before: float
+    after: float
+    effect: float
+    half: float
+
+    @property
+    def interval(self) -> tuple[float, float, float]:
+        """The relative effect with its interval, such as (-0.063, -0.090, -0.035)."""
+        return (
+            math.expm1(self.effect),
+            math.expm1(self.effect - self.half),
+            math.expm1(self.effect + self.half),
+        )
+
+
+class Cause(NamedTuple):
+    """A finding that only one side has, with the differences that its signs read.
+
+    one_sided: the other side holds no document that would show it, so nobody knows whether it is new.
+    """
+
+    finding: Finding
+    differences: tuple[Difference, ...]
+    one_sided: bool
+
+
+class Regression(NamedTuple):
+    """The answer. measure: None where no speed is common.
+
+    came, went: causes that only the later or the earlier side has. shared: rules of causes on both. context:
+    differences that rules read though none of them fired for it, with these rules; folded: the rest.
+    """
+
+    before: str
+    after: str
+    word: Word
+    measure: Measure | None
+    attribution: Attribution | None
+    came: tuple[Cause, ...]
+    went: tuple[Cause, ...]
+    shared: tuple[str, ...]
+    context: tuple[tuple[Difference, tuple[str, ...]], ...]
+    folded: tuple[Difference, ...]
+    speeds: tuple[Change, ...]
+    load: tuple[LoadChange, ...]
+    notes: tuple[str, ...]
+
+
+def explain(
+    good: Side,
+    bad: Side,
+    causes: Mapping[str, Mapping[str, Any]],
+    *,
+    floor: float,
+    measured: Measure | None = None,
+    notes: Sequence[str] = (),
+) -> Regression:
+    """What made the later side different.
+
+    floor: half the interval (a logarithm) of a log's speed against another's. measured: what a benchmark says; it
+    decides before what the logs happen to say.
+    """
+    speeds = changes(good.facts, bad.facts)
+    measure = measured or _of_logs(speeds, floor)
+    found = differences(stated(good.facts), stated(bad.facts))
+    came, went = _only(bad, good, found), _only(good, bad, found)
+    attribution = None
+    if measure is not None:
+        attribution = attribute(
+            measure.effect, measure.half, measure.metric, _slowing(came), _slowing(went), causes
+        )
+    tied = {difference for one in (*came, *went) for difference in one.differences}
+    watchers = Watchers(causes)
+    rest = [(one, tuple(sorted(watchers.of(one.subject)))) for one in found if one not in tied]
+    word = _word(good, bad, measure)
+    rank = _order(word, attribution)
+    unmeasured = (
+        () if measure else ("no speed is shown by both sides at the same number of running requests",)
+    )
+    return Regression(
+        good.name,
+        bad.name,
+        word,
+        measure,
+        attribution,
+        tuple(sorted(came, key=rank)),
+        tuple(sorted(went, key=rank)),
+        tuple(sorted(_rules(good) & _rules(bad))),
+        tuple(pair for pair in rest if pair[1]),
+        tuple(one for one, rules in rest if not rules),
+        tuple(speeds),
+        tuple(load_changes(good.facts, bad.facts)),
+        (*notes, *unmeasured),
+    )
+
+
+def _slowing(causes: Sequence[Cause]) -> list[str]:
+    return [one.finding.rule for one in causes if not one.one_sided and one.finding.effect in SLOWER]
+
+
+def _of_logs(speeds: Sequence[Change], half: float) -> Measure | None:
+    if not speeds:
+        return None
+    most = max(speeds[0].speeds, key=lambda speed: min(speed.lines))
+    return Measure(speeds[0].metric, most.before, most.after, speeds[0].effect, half)
+
+
+def _word(good: Side, bad: Side, measure: Measure | None) -> Word:
+    if _died(bad) and not _died(good):
+        return "does not start"
+    if measure is None:
+        return "cannot be compared"
+    _, low, high = measure.interval
+    return "slower" if high < 0 else "faster" if low > 0 else "no difference seen"
+
+
+def _died(side: Side) -> bool:
+    """Whether a cause keeps the side's server from serving."""
+    if side.judged is None:
+        return False
+    diagnosis = side.judged.diagnosis
+    return diagnosis.server != "ready" and any(one.effect in FATAL for one in diagnosis.causes)
+
+
+def _rules(side: Side) -> set[str]:
+    return {one.rule for one in _findings(side)}
+
+
+def _findings(side: Side) -> list[Finding]:
+    """Causes that play a part; of those that are mere notes only what touches a speed."""
+    if side.judged is None:
+        return []
+    return [
+        one
+        for one in side.judged.diagnosis.findings
+        if one.kind == "cause"
+        and one.role in ("root", "consequence")
+        and (one.severity != "info" or one.effect in SLOWER)
+    ]
+
+
+def _only(side: Side, other: Side, found: Sequence[Difference]) -> list[Cause]:
+    """What fires on one side alone, with the differences that made it fire."""
+    if side.judged is None:
+        return []
+    elsewhere = _rules(other)
+    causes = []
+    for finding in _findings(side):
+        if finding.rule in elsewhere:
+            continue
+        facts = {
+            (fact.kind, str(getattr(fact, "name", "")))
+            for part in side.judged.parts
+            for item in part.ranked
+            if item.candidate.rule == finding.rule
+            for fact in item.candidate.facts
+        }
+        kinds = {kind for kind, _ in facts}
+        tied = tuple(
+            one for one in found
+            if (one.subject.kind, one.subject.name) in facts or one.subject.name in kinds
+            or any(kind == one.subject.kind and _same_choice(one, name) for kind, name in facts)
+        )  # fmt: skip
+        causes.append(Cause(finding, tied, not tied and not _could_show(other, kinds)))
+    return causes
+
+
+def _same_choice(one: Difference, name: str) -> bool:
+    """A backend is told by its phase or role; its facts are named by what was chosen."""
+    return one.subject.area == "backends" and name in (
+        str(one.before.value) if one.before else "", str(one.after.value) if one.after else "",
+    )  # fmt: skip
+
+
+def _could_show(side: Side, kinds: set[str]) -> bool:
+    if side.judged is None:
+        return False
+    return any(all(part.case.not_shown(kind) is None for kind in kinds) for part in side.judged.parts)
+
+
+def _order(word: Word, attribution: Attribution | None) -> Callable[[Cause], tuple[object, ...]]:
+    """Fatal causes first where the server died, else by measured share, then by severity and confidence."""
+    shares = {share.rule: share.effect or 0.0 for share in attribution.shares} if attribution else {}
+
+    def key(one: Cause) -> tuple[object, ...]:
+        fatal = word == "does not start" and one.finding.effect not in FATAL
+        return (
+            fatal,
+            one.one_sided,
+            one.finding.role != "root",
+            -abs(shares.get(one.finding.rule, 0.0)),
+            -SEVERITY_RANK[one.finding.severity],
+            -one.finding.confidence,
+            one.finding.rule,
+        )
+
+    return key

@@ -1,0 +1,205 @@
+"""What made the later side different: as text, Markdown and JSON."""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from diagnoser.compare.attribution import Share
+from diagnoser.compare.differences import Difference
+from diagnoser.compare.regression import Cause, Regression
+from diagnoser.report import markup
+from diagnoser.sources import escaped, label
+
+SCHEMA = "diagnoser/regression/1"
+MAX_CONTEXT = 12
+MAX_FIXES = 2
+
+_UNITS = {
+    "decode_tok_s": "tok/s decoded",
+    "output_tok_s": "output tok/s",
+    "prefill_tok_s": "tok/s of prompts",
+    "ttft_ms": "ms to the first token",
+    "accept_len": "tokens accepted a step",
+    "step_ms": "ms a step",
+    "decode_ms_per_token": "ms a token",
+}
+
+
+def as_text(found: Regression, *, everything: bool = False) -> str:
+    """What a person reads. everything: the differences that no rule ties to speed too."""
+    lines = [label(line) for line in _lines(found, everything)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(found: Regression, everything: bool) -> Iterator[str]:
+    yield headline(found)
+    yield f"  before   {found.before}"
+    yield f"  after    {found.after}"
+    for change in found.speeds:
+        for speed in change.speeds[:4]:
+            at = f" at {speed.running} running" if speed.running is not None else ""
+            yield (
+                f"  {speed.metric}{at}: {speed.before:g} -> {speed.after:g} "
+                f"({speed.after / speed.before - 1:+.1%}; {speed.lines[0]} and {speed.lines[1]} lines)"
+            )
+    yield from (
+        f"  load     {one.metric} {one.before:g} -> {one.after:g}: the traffic changed too"
+        for one in found.load
+    )
+    shares = {share.rule: share for share in found.attribution.shares} if found.attribution else {}
+    for cause in found.came:
+        yield from _cause(cause, shares.get(cause.finding.rule), "came")
+    for cause in found.went:
+        yield from _cause(cause, shares.get(cause.finding.rule), "went")
+    if not found.came and found.word in ("slower", "does not start"):
+        yield from ("", "No known cause came with the change.")
+    if found.attribution is not None and (found.attribution.shares or found.word == "slower"):
+        yield from ("", f"  left     {_left(found)}")
+    if found.shared:
+        yield f"  on both  {', '.join(found.shared)}: no reason for the change"
+    if found.context:
+        yield from ("", "Context: differences that rules read, though none fires for them")
+        for difference, rules in found.context[: None if everything else MAX_CONTEXT]:
+            yield f"  {difference}   ({', '.join(rules[:2])}{' ...' if len(rules) > 2 else ''})"
+        if not everything and len(found.context) > MAX_CONTEXT:
+            yield f"  and {len(found.context) - MAX_CONTEXT} more"
+    if found.folded:
+        many = (
+            f"{len(found.folded)} difference{'s' if len(found.folded) > 1 else ''} that no rule ties to speed"
+        )
+        yield from ("", many if everything else f"{many} (--all shows them)")
+        if everything:
+            yield from (f"  {one}" for one in found.folded)
+    yield from (f"note: {note}" for note in found.notes)
+
+
+def headline(found: Regression) -> str:
+    """One sentence with the number and its interval."""
+    if found.word == "does not start":
+        return "AFTER does not start, BEFORE did"
+    if found.measure is None:
+        return "The two sides cannot be compared in speed"
+    one = found.measure
+    unit = _UNITS.get(one.metric, one.metric)
+    return f"{found.word.capitalize()}: {one.before:.4g} -> {one.after:.4g} {unit}, {_effect(one.interval)}"
+
+
+def _effect(interval: tuple[float, float, float]) -> str:
+    return f"{interval[0]:+.1%} [{interval[1]:+.1%}, {interval[2]:+.1%}]"
+
+
+def _cause(cause: Cause, share: Share | None, when: str) -> Iterator[str]:
+    one = cause.finding
+    yield ""
+    title = one.title if when == "came" else f"Gone: {one.title}"
+    yield f"{title}  {one.confidence:.0%}"
+    yield f"  {one.rule} · {one.effect.replace('_', ' ')} · {one.severity}"
+    if share is not None and share.effect is not None:
+        yield f"  share    {math.expm1(share.effect):+.1%}  (measured {share.measured})"
+    elif share is not None:
+        yield "  share    not known: nobody has measured it alone"
+    yield from (f"  differs  {difference}" for difference in cause.differences[:4])
+    yield from (f"  proof    {place.document}:{place.line}  {place.text[:160]}" for place in one.evidence[:2])
+    if when == "came":
+        for fix in one.fixes[:MAX_FIXES]:
+            yield f"  fix      {fix.command}"
+    if cause.one_sided:
+        yield "  unsure   the other side holds nothing that would show it, so it may be old"
+
+
+def _left(found: Regression) -> str:
+    assert found.attribution is not None
+    split = found.attribution
+    interval = (
+        math.expm1(split.left), math.expm1(split.left - split.left_half), math.expm1(split.left + split.left_half),
+    )  # fmt: skip
+    if not any(share.effect is not None for share in split.shares):
+        return f"{_effect(interval)}: the whole change; no measured gain speaks for a part of it"
+    words = f"{_effect(interval)} unexplained"
+    if split.exceeds:
+        words += "; what was measured elsewhere comes to more than was seen here"
+    if split.left_is_noise:
+        words += "; one launch on a side cannot tell that from nothing, so it is not claimed"
+    return words
+
+
+def as_markdown(found: Regression) -> str:
+    """The text as Markdown: for issues and chats."""
+    lines = [f"## {markup.plain(headline(found))}", ""]
+    for cause in (*found.came, *found.went):
+        one = cause.finding
+        gone = "Gone: " if cause in found.went else ""
+        lines.append(
+            f"- **{markup.plain(gone + one.title)}** ({markup.code(one.rule)}, {one.confidence:.0%})"
+        )
+        lines += [f"  - {markup.code(str(difference))}" for difference in cause.differences[:4]]
+        lines += [f"  - {markup.code(place.text[:160])}" for place in one.evidence[:1]]
+        lines += [f"  - fix: {markup.code(fix.command)}" for fix in one.fixes[:1] if not gone]
+    if found.attribution is not None:
+        for share in found.attribution.shares:
+            if share.effect is not None:
+                lines.append(f"- share of {markup.code(share.rule)}: {math.expm1(share.effect):+.1%}")
+        lines.append(f"- left: {markup.plain(_left(found))}")
+    if found.context:
+        lines += ["", "Context:", ""] + [f"- {markup.code(str(one))}" for one, _ in found.context]
+    if found.folded:
+        lines += ["", f"{len(found.folded)} more differences that no rule ties to speed."]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(found: Regression) -> str:
+    """``{"schema", "word", "metric", "before", "after", "effect", "came", "went", "shares", ...}``: effects are
+    relative, 0.10 for ten percent better."""
+    split, one = found.attribution, found.measure
+    answer = {
+        "schema": SCHEMA,
+        "word": found.word,
+        "metric": one.metric if one else None,
+        "before": one.before if one else None,
+        "after": one.after if one else None,
+        "effect": dict(zip(("effect", "low", "high"), one.interval, strict=True)) if one else None,
+        "came": [_as_dict(cause) for cause in found.came],
+        "went": [_as_dict(cause) for cause in found.went],
+        "on_both": list(found.shared),
+        "shares": [
+            {
+                "rule": share.rule,
+                "effect": None if share.effect is None else math.expm1(share.effect),
+                "measured": share.measured,
+            }
+            for share in (split.shares if split else ())
+        ],
+        "unexplained": None
+        if split is None
+        else {
+            "effect": math.expm1(split.left),
+            "low": math.expm1(split.left - split.left_half),
+            "high": math.expm1(split.left + split.left_half),
+            "shares_exceed_change": split.exceeds,
+        },
+        "context": [{**_difference(pair), "rules": list(rules)} for pair, rules in found.context],
+        "folded": [_difference(folded) for folded in found.folded],
+        "speeds": [speed._asdict() for change in found.speeds for speed in change.speeds],
+        "load": [moved._asdict() for moved in found.load],
+        "notes": list(found.notes),
+    }
+    return escaped(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n"
+
+
+def _as_dict(cause: Cause) -> dict[str, Any]:
+    finding = json.loads(cause.finding.model_dump_json())
+    return {
+        "finding": finding,
+        "differences": [_difference(one) for one in cause.differences],
+        "one_sided": cause.one_sided,
+    }
+
+
+def _difference(one: Difference) -> dict[str, Any]:
+    sides: Sequence[tuple[str, Any]] = (("before", one.before), ("after", one.after))
+    return {
+        "area": one.subject.area,
+        "subject": str(one.subject),
+        **{name: stated.value if stated else None for name, stated in sides},
+    }
