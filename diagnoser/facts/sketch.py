@@ -5,7 +5,7 @@ Values are integers in millionths, so that sums are exact and merging gives the 
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SCALE = 1_000_000
 """Millionths: how values are held."""
@@ -57,14 +57,14 @@ class Sketch:
 
     __slots__ = ("binned", "count", "counts", "first", "high", "last", "low", "total")
 
-    def __init__(self) -> None:
+    def __init__(self, *, binned: bool = False) -> None:
         self.count = 0
         self.total = 0
         self.first: Mark | None = None
         self.last: Mark | None = None
         self.low: Mark | None = None
         self.high: Mark | None = None
-        self.binned = False
+        self.binned = binned
         self.counts: Counter[int] = Counter()
 
     def extend(self, values: Sequence[int], lines: Sequence[int]) -> None:
@@ -85,26 +85,56 @@ class Sketch:
         self.counts.update(map(bin_of, values) if self.binned else values)
         self._bin_if_many()
 
+    def extend_array(self, np: Any, values: Any, lines: Any) -> None:
+        """`extend` for int64 arrays of numpy whose sum fits into 63 bits."""
+        at_low, at_high = int(values.argmin()), int(values.argmax())
+        self.count += len(values)
+        self.total += int(values.sum())
+        if self.first is None or lines[0] < self.first.line:
+            self.first = Mark(int(values[0]), int(lines[0]))
+        if self.last is None or lines[-1] > self.last.line:
+            self.last = Mark(int(values[-1]), int(lines[-1]))
+        lowest, highest = int(values[at_low]), int(values[at_high])
+        if self.low is None or lowest <= self.low.value:
+            self.low = _first_of(self.low, Mark(lowest, int(lines[at_low])))
+        if self.high is None or highest >= self.high.value:
+            self.high = _first_of(self.high, Mark(highest, int(lines[at_high])))
+        if self.binned:
+            values = _bins(np, values)
+        keys, counts = np.unique(values, return_counts=True)
+        self._count(dict(zip(keys.tolist(), counts.tolist(), strict=True)))
+        self._bin_if_many()
+
+    def _count(self, more: Mapping[int, int]) -> None:
+        counts = self.counts
+        for key, count in more.items():
+            counts[key] = counts.get(key, 0) + count
+
     def _bin_if_many(self) -> None:
         if not self.binned and len(self.counts) > KEPT_VALUES:
             self.counts, self.binned = _binned(self.counts), True
 
     def merge(self, other: "Sketch") -> "Sketch":
         """Both as one."""
-        merged = Sketch()
-        merged.count = self.count + other.count
-        merged.total = self.total + other.total
-        merged.first = _best(self.first, other.first, _early)
-        merged.last = _best(self.last, other.last, _late)
-        merged.low = _best(self.low, other.low, _rising)
-        merged.high = _best(self.high, other.high, _falling)
-        merged.binned = self.binned or other.binned
-        for sketch in (self, other):
-            merged.counts.update(
-                _binned(sketch.counts) if merged.binned and not sketch.binned else sketch.counts
-            )
-        merged._bin_if_many()
+        merged = Sketch(binned=self.binned)
+        merged.counts = self.counts.copy()
+        merged.count, merged.total = self.count, self.total
+        merged.first, merged.last, merged.low, merged.high = self.first, self.last, self.low, self.high
+        merged.absorb(other)
         return merged
+
+    def absorb(self, other: "Sketch") -> None:
+        """Become both as one."""
+        self.count += other.count
+        self.total += other.total
+        self.first = _best(self.first, other.first, _early)
+        self.last = _best(self.last, other.last, _late)
+        self.low = _best(self.low, other.low, _rising)
+        self.high = _best(self.high, other.high, _falling)
+        if other.binned and not self.binned:
+            self.counts, self.binned = _binned(self.counts), True
+        self._count(_binned(other.counts) if self.binned and not other.binned else other.counts)
+        self._bin_if_many()
 
     def quantile(self, share: float) -> float:
         """The value at this share of the sorted values (nearest rank); within 0.4 % once there are bins."""
@@ -170,6 +200,12 @@ class Minutes:
         return [
             (key * self.width, total / count / SCALE) for key, (count, total) in sorted(self.buckets.items())
         ]
+
+
+def _bins(np: Any, values: Any) -> Any:
+    """`bin_of` for an array; frexp is exact below 2**53."""
+    shift = np.frexp(values.astype(np.float64))[1].astype(np.int64) - 8
+    return np.where(shift <= 0, values, shift * 128 + (values >> np.maximum(shift, 0)))
 
 
 def _binned(counts: Counter[int]) -> Counter[int]:

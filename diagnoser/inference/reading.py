@@ -100,6 +100,8 @@ class Reader:
         self._held_line = 1
         self._votes: list[tuple[int, str]] = []
         self._timeouts: Counter[int] = Counter()
+        self._present: set[bytes] = set()
+        self._series = series.SeriesReader()
         self._last_prefix: tuple[int, Prefix] = (0, read_prefix(""))
 
     def feed(self, data: bytes, first_line: int, *, last: bool) -> None:
@@ -107,7 +109,10 @@ class Reader:
         if self._held:
             data, first_line = self._held + data, self._held_line
             self._held = b""
-        data, hits = unquoted(data, self._catalog.scanner.scan(data), self._catalog.quotes)
+        hits = self._catalog.scanner.scan(data)
+        counted = self._catalog.counted
+        self._present = {counted[hit.literal] for hit in hits if hit.literal in counted}
+        data, hits = unquoted(data, hits, self._catalog.quotes)
         buffer = self._redacted(data, hits)
         lines = ChunkLines(buffer)
         blocks = list(find_blocks(lines, hits, self._catalog.targets))
@@ -291,8 +296,17 @@ class Reader:
     ) -> None:
         if start >= end:
             return
-        piece = bytes(buffer[lines.start(start) : lines.start(end)])
-        series.read_series(piece, launch.series, first_line=first_line + start, year=self._year)
+        if not self._present:
+            return
+        whole = start == 0 and end == len(lines)
+        self._series.read(
+            bytes(buffer) if whole else bytes(buffer[lines.start(start) : lines.start(end)]),
+            launch.series,
+            first_line=first_line + start,
+            year=self._year,
+            starts=lines.starts(start, end),
+            present=self._present,
+        )
 
     def _sighting(
         self, lines: ChunkLines, first: int, last: int, rank: str | None, first_line: int
