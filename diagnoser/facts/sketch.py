@@ -14,6 +14,9 @@ KEPT_MINUTES = 1440
 """How many buckets a trend has at most; longer times get wider buckets."""
 
 
+_KEY_BITS = 44
+
+
 class Mark(NamedTuple):
     """A value and the line that shows it."""
 
@@ -83,26 +86,6 @@ class Sketch:
         if self.high is None or highest >= self.high.value:
             self.high = _first_of(self.high, Mark(highest, lines[values.index(highest)]))
         self.counts.update(map(bin_of, values) if self.binned else values)
-        self._bin_if_many()
-
-    def extend_array(self, np: Any, values: Any, lines: Any) -> None:
-        """`extend` for int64 arrays of numpy whose sum fits into 63 bits."""
-        at_low, at_high = int(values.argmin()), int(values.argmax())
-        self.count += len(values)
-        self.total += int(values.sum())
-        if self.first is None or lines[0] < self.first.line:
-            self.first = Mark(int(values[0]), int(lines[0]))
-        if self.last is None or lines[-1] > self.last.line:
-            self.last = Mark(int(values[-1]), int(lines[-1]))
-        lowest, highest = int(values[at_low]), int(values[at_high])
-        if self.low is None or lowest <= self.low.value:
-            self.low = _first_of(self.low, Mark(lowest, int(lines[at_low])))
-        if self.high is None or highest >= self.high.value:
-            self.high = _first_of(self.high, Mark(highest, int(lines[at_high])))
-        if self.binned:
-            values = _bins(np, values)
-        keys, counts = np.unique(values, return_counts=True)
-        self._count(dict(zip(keys.tolist(), counts.tolist(), strict=True)))
         self._bin_if_many()
 
     def _count(self, more: Mapping[int, int]) -> None:
@@ -202,10 +185,60 @@ class Minutes:
         ]
 
 
+def extend_arrays(np: Any, sketches: Sequence[Sketch], begins: Any, values: Any, lines: Any) -> None:
+    """`Sketch.extend` of many at once. The values of ``sketches[i]`` stand from ``begins[i]`` to the next beginning.
+
+    values, lines: int64 arrays of numpy; values below 2**44, none of the stretches empty, sums below 2**63.
+    """
+    keys = values
+    binned = np.array([sketch.binned for sketch in sketches])
+    if len(sketches) == 1:
+        at_low, at_high = values.argmin(keepdims=True), values.argmax(keepdims=True)
+        keys = _bins(np, values) if binned[0] else values
+    else:
+        index = np.zeros(len(values), dtype=np.int64)
+        index[begins[1:]] = 1
+        index = np.cumsum(index)
+        at_low = _first_places(np, values == np.minimum.reduceat(values, begins)[index], index)
+        at_high = _first_places(np, values == np.maximum.reduceat(values, begins)[index], index)
+        if binned.any():
+            keys = _bins(np, values)
+            if not binned.all():
+                keys = np.where(binned[index], keys, values)
+        keys = index << _KEY_BITS | keys
+    kinds, counts = np.unique(keys, return_counts=True)
+    edges = np.searchsorted(kinds >> _KEY_BITS, np.arange(len(sketches) + 1)).tolist()
+    kinds, counts = (kinds & ((1 << _KEY_BITS) - 1)).tolist(), counts.tolist()
+    ends = [*begins[1:].tolist(), len(values)]
+    last_values, last_lines = (column[np.array(ends) - 1].tolist() for column in (values, lines))
+    columns = (
+        values[begins], lines[begins], values[at_low], lines[at_low], values[at_high], lines[at_high],
+        np.add.reduceat(values, begins),
+    )  # fmt: skip
+    numbers = zip(*(column.tolist() for column in columns), strict=True)
+    for number, (sketch, (first, first_at, low, low_at, high, high_at, total)) in enumerate(
+        zip(sketches, numbers, strict=True)
+    ):
+        one = Sketch(binned=sketch.binned)
+        one.count, one.total = ends[number] - int(begins[number]), total
+        one.first, one.last = Mark(first, first_at), Mark(last_values[number], last_lines[number])
+        one.low, one.high = Mark(low, low_at), Mark(high, high_at)
+        start, stop = edges[number], edges[number + 1]
+        one.counts = Counter(dict(zip(kinds[start:stop], counts[start:stop], strict=True)))
+        sketch.absorb(one)
+
+
+def _first_places(np: Any, where: Any, index: Any) -> Any:
+    """The first place of each stretch at which ``where`` holds; it holds somewhere in each."""
+    places = np.flatnonzero(where)
+    stretches = index[places]
+    return places[np.searchsorted(stretches, np.arange(int(index[-1]) + 1))]
+
+
 def _bins(np: Any, values: Any) -> Any:
     """`bin_of` for an array; frexp is exact below 2**53."""
-    shift = np.frexp(values.astype(np.float64))[1].astype(np.int64) - 8
-    return np.where(shift <= 0, values, shift * 128 + (values >> np.maximum(shift, 0)))
+    shift = np.maximum(np.frexp(values.astype(np.float64))[1] - 8, 0)
+    return shift * 128 + (values >> shift)
 
 
 def _binned(counts: Counter[int]) -> Counter[int]:

@@ -14,7 +14,6 @@ from diagnoser.parsers.shapes import Capture, Columns, Learned, Rest, Rows, Shap
 from diagnoser.parsers.tables import MAX_VALUE, NONE, Table, Unfit
 
 _STAMP = Stamp(1, 16, lazy(rb"\d{4}-\d\d-\d\d \d\d:\d\d"))
-_TEXTS = (lines._TAGS, lines._GRAPH)
 _NUMBERS = tuple(group for group in range(lines._RUNNING, lines._PREFILL_RATE + 1) if group != lines._GRAPH)
 _WORDS = (b"Decode batch", b"Prefill batch")
 _MAX_STREAMS = 1000
@@ -92,22 +91,24 @@ class _Batch:
             parts.append(self._matches(odd, rest))
         if len(self._tags) > _MAX_STREAMS:
             raise Unfit
-        joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        order = np.argsort(joined["offset"], kind="stable")
-        self._columns = {key: column[order] for key, column in joined.items()}
-        if any(int(self._columns[group].max()) > MAX_VALUE for group in _NUMBERS):
+        order = np.argsort(np.concatenate([part["offset"] for part in parts]), kind="stable")
+        self._columns = {
+            key: np.concatenate([_filled(np, part, key) for part in parts])[order]
+            for key in dict.fromkeys(key for part in parts for key in part)
+        }
+        if any(int(self._columns[group].max()) > MAX_VALUE for group in _NUMBERS if group in self._columns):
             raise Unfit
 
     def _block(self, rows: Rows, minutes: Any) -> dict[Any, Any]:
         np, count = self._np, len(rows.starts)
         block: dict[Any, Any] = {"offset": rows.starts, "minute": minutes[rows.minute], "second": rows.second}
-        for group in _NUMBERS:
-            text = rows.shape.constants.get(group)
-            fixed = NONE if text is None else millionths(text)
-            block[group] = rows.values[group] if group in rows.values else np.full(count, fixed)
-        tags, graph = (rows.shape.constants.get(group) for group in _TEXTS)
-        block[lines._TAGS] = np.full(count, self._tag(tags or b""))
-        block[lines._GRAPH] = np.full(count, self._graphs[graph])
+        block.update(rows.values)
+        for group, text in rows.shape.constants.items():
+            if group == lines._GRAPH:
+                block[group] = np.full(count, self._graphs[text])
+            elif group != lines._TAGS:
+                block[group] = np.full(count, millionths(text))
+        block[lines._TAGS] = np.full(count, self._tag(rows.shape.constants.get(lines._TAGS, b"")))
         return block
 
     def _matches(self, odd: list[re.Match[bytes]], rest: Rest) -> dict[Any, Any]:
@@ -132,7 +133,7 @@ class _Batch:
         """Everything that the lines say into the store."""
         np, columns = self._np, self._columns
         store.engines.setdefault("sglang", Mark(0, int(columns["offset"][0])))
-        decodes = columns[lines._RATE] >= 0
+        decodes = self._column(lines._RATE) >= 0
         mixed = np.zeros(len(decodes), dtype=bool)
         aside = np.zeros(len(decodes), dtype=bool)
         for tags, number in self._tags.items():
@@ -140,7 +141,8 @@ class _Batch:
             if len(rows):
                 stream = store.streams.setdefault(tags.decode(), Stream())
                 self._follow(store, stream, rows, decodes[rows], mixed, aside)
-        self._decodes(store, decodes, mixed, aside)
+        if decodes.any():
+            self._decodes(store, decodes, mixed, aside)
         if not decodes.all():
             self._prefills(store, ~decodes)
 
@@ -149,7 +151,7 @@ class _Batch:
     ) -> None:
         """One scheduler's lines: which decode lines are mixed (see `Stream`), and what it leaves behind."""
         np, columns = self._np, self._columns
-        idle = columns[lines._PREFILL_RUNNING][rows] == 0
+        idle = self._column(lines._PREFILL_RUNNING)[rows] == 0
         idle_before = np.concatenate(([0], np.cumsum(idle)))
         self._follow_prefills(store, stream, rows, decodes)
         positions = np.flatnonzero(decodes)
@@ -181,18 +183,19 @@ class _Batch:
 
     def _follow_prefills(self, store: SeriesStore, stream: Stream, rows: Any, decodes: Any) -> None:
         np, columns = self._np, self._columns
-        rate = columns[lines._PREFILL_RATE][rows]
-        told = (rate >= 0) & ~decodes & (columns[lines._NEW][rows] >= MIN_PREFILL_TOKENS * SCALE)
+        rate = self._column(lines._PREFILL_RATE)[rows]
+        told = (rate >= 0) & ~decodes & (self._column(lines._NEW)[rows] >= MIN_PREFILL_TOKENS * SCALE)
         if told[0]:
             stream.head_prefill = Mark(int(rate[0]), int(columns["offset"][rows[0]]))
         behind = np.zeros(len(rows), dtype=bool)
         behind[1:] = told[1:] & ~decodes[:-1]
         if behind.any():
-            store.sketch("prefill_tok_s").extend_array(np, rate[behind], columns["offset"][rows[behind]])
+            table = Table(np, store, columns["minute"])
+            table.put("prefill_tok_s", rate[behind], columns["offset"][rows[behind]])
 
     def _decode(self, row: int, at: int) -> Decode:
         columns = self._columns
-        tokens = int(columns[lines._TOKENS][row])
+        tokens = int(self._column(lines._TOKENS)[row])
         return Decode(
             Mark(int(columns[lines._RATE][row]), int(columns["offset"][row])),
             int(columns[lines._RUNNING][row]) // SCALE,
@@ -200,26 +203,42 @@ class _Batch:
             at if at >= 0 else None,
         )
 
+    def _column(self, group: int) -> Any:
+        """A column; `NONE` throughout where no line has it."""
+        column = self._columns.get(group)
+        if column is None:
+            column = self._columns[group] = self._np.full(len(self._columns["offset"]), NONE)
+        return column
+
     def _decodes(self, store: SeriesStore, decodes: Any, mixed: Any, aside: Any) -> None:
-        chosen = {key: column[decodes] for key, column in self._columns.items()}
+        wanted = ("minute", "offset", lines._RATE, lines._ACCEPT_LEN, lines._GRAPH)
+        groups = (*wanted, *(group for _, group in lines._DECODE_COLUMNS))
+        chosen = {key: self._columns[key][decodes] for key in groups if key in self._columns}
         mixed, aside = mixed[decodes], aside[decodes]
         minute = self._np.where(chosen["minute"] >= 0, chosen["minute"] // 60, NONE)
         table, offsets, running = Table(self._np, store, minute), chosen["offset"], chosen[lines._RUNNING]
         for metric, group in lines._DECODE_COLUMNS:
-            table.put(metric, chosen[group], offsets)
-            if metric in lines._TRENDS:
-                table.put_trend(metric, chosen[group])
-        table.put("cuda_graph", chosen[lines._GRAPH], offsets)
-        every = offsets >= 0
-        table.put_by_running("accept_len", chosen[lines._ACCEPT_LEN], running, offsets, every)
+            if group in chosen:
+                table.put(metric, chosen[group], offsets)
+                if metric in lines._TRENDS:
+                    table.put_trend(metric, chosen[group])
+        if lines._GRAPH in chosen:
+            table.put("cuda_graph", chosen[lines._GRAPH], offsets)
+        if lines._ACCEPT_LEN in chosen:
+            table.put_by_running("accept_len", chosen[lines._ACCEPT_LEN], running, offsets, offsets >= 0)
         clean = ~(mixed | aside)
         table.put_by_running("decode_tok_s", chosen[lines._RATE], running, offsets, clean)
         table.put_by_running("decode_mixed_tok_s", chosen[lines._RATE], running, offsets, mixed)
         table.put_trend("decode_tok_s", chosen[lines._RATE], clean)
 
     def _prefills(self, store: SeriesStore, prefills: Any) -> None:
-        chosen = {key: column[prefills] for key, column in self._columns.items()}
-        table, offsets = Table(self._np, store, chosen["minute"]), chosen["offset"]
+        table, offsets = Table(self._np, store, None), self._columns["offset"][prefills]
         for metric, group in lines._PREFILL_COLUMNS:
-            table.put(metric, chosen[group], offsets)
-        table.put("prompt_tokens", chosen[lines._CACHED] + chosen[lines._NEW], offsets)
+            table.put(metric, self._columns[group][prefills], offsets)
+        tokens = self._columns[lines._CACHED] + self._columns[lines._NEW]
+        table.put("prompt_tokens", tokens[prefills], offsets)
+
+
+def _filled(np: Any, part: dict[Any, Any], key: Any) -> Any:
+    column = part.get(key)
+    return np.full(len(part["offset"]), NONE) if column is None else column

@@ -83,7 +83,14 @@ def _check(rows: Rows) -> None:
 
 
 def _count(np: Any, columns: Columns, rows: Rows, store: SeriesStore, year: int | None) -> None:
-    starts = [_minute_at(rows.shape, text, year) for text in columns.minutes]
+    days: dict[bytes, int] = {}
+    starts = []
+    for text in columns.minutes:
+        day = text[: -len(b"HH:MM")]
+        if day not in days:
+            days[day] = _midnight(rows.shape, day, year)
+        clock = int(text[-5:-3]) * 3600 + int(text[-2:]) * 60
+        starts.append(days[day] + clock if days[day] >= 0 else NONE)
     minute = np.array(starts, dtype=np.int64)[rows.minute]
     minute = np.where(minute >= 0, (minute + rows.second) // 60, NONE)
     table, offsets = Table(np, store, minute), rows.places[_PROMPT]
@@ -111,8 +118,8 @@ def _count(np: Any, columns: Columns, rows: Rows, store: SeriesStore, year: int 
         table.put("preemptions_cumulative", value[_CUMULATIVE], rows.places[_CUMULATIVE])
 
 
-def _minute_at(shape: Shape, text: bytes, year: int | None) -> int:
-    """Seconds since the epoch of the minute of a line; `NONE` where its prefix tells no time."""
-    line = shape.head + text + b":00" + shape.texts[0]
+def _midnight(shape: Shape, day: bytes, year: int | None) -> int:
+    """Seconds since the epoch of the day of a line; `NONE` where its prefix tells no time."""
+    line = shape.head + day + b"00:00:00" + shape.texts[0]
     at, _ = line_time(line + b"0.0 tokens/s", len(line) - len(_WORD), year)
     return NONE if at is None or at < 0 or at != int(at) else int(at)

@@ -122,7 +122,6 @@ class Columns:
         self._minute_of: dict[bytes, int] = {}
         self._buffer = buffer
         self._starts = np.asarray(starts, dtype=np.int64)
-        self._words = np.ndarray((max(0, len(buffer) - 7),), "<u8", buffer, strides=(1,))
         self._taken = np.zeros(len(self._starts) - 1, dtype=bool)
         usable = int(np.searchsorted(self._starts, max(0, len(buffer) - MARGIN)))
         usable = min(usable, len(self._taken))
@@ -132,70 +131,73 @@ class Columns:
 
     def take(self, shape: Shape) -> Rows | None:
         """The lines of this shape that are not taken yet."""
-        np, words, stamp = self.np, self._words, shape.stamp
+        np, stamp = self.np, shape.stamp
         lines = self._free
-        lines = lines[self._equal(self._starts[lines] + stamp.end, shape.texts[0][:8])]
+        near = self._words_at(self._starts[lines] + stamp.end, 8)
+        lines = lines[_holds(np, near, shape.texts[0][:8])]
         if not len(lines):
             return None
         start, stop = self._starts[lines], self._starts[lines + 1]
-        ok = stop - start >= shape.shortest
-        if shape.head:
-            ok &= self._equal(start, shape.head)
-        clock = start + stamp.start
-        at = clock + stamp.minute_bytes
-        seconds = words[at + 1]
-        tens = (seconds & np.uint64(0xFF)) - np.uint64(48)
-        ones = (seconds >> np.uint64(8) & np.uint64(0xFF)) - np.uint64(48)
-        ok &= self._equal(at, b":") & (tens < 10) & (ones < 10)
-        at = at + len(":00")
+        words = self._words_at(start, stamp.end)
+        ok = (stop - start >= shape.shortest) & _holds(np, words, shape.head)
+        clock = _word(np, words, stamp.start + stamp.minute_bytes)
+        tens = (clock >> np.uint64(8) & np.uint64(0xFF)) - np.uint64(ord("0"))
+        ones = (clock >> np.uint64(16) & np.uint64(0xFF)) - np.uint64(ord("0"))
+        ok &= (clock & np.uint64(0xFF) == ord(":")) & (tens < 10) & (ones < 10)
+        first = _word(np, words, stamp.start)
+        last = _word(np, words, stamp.start + stamp.minute_bytes - 8)
+        at = start + stamp.end
         values: dict[int, Any] = {}
         places: dict[int, Any] = {}
         for text, (capture, fraction) in zip(shape.texts, shape.fields, strict=False):
-            ok &= self._equal(at, text)
+            words = self._words_at(at, len(text) + 16)
+            if text:
+                ok &= _holds(np, words, text)
             at = at + len(text)
             if capture is not None:
                 places[capture.group] = at - (capture.first - capture.match)
-            value, width, good = self._digits(at)
+            value, width, good = _number(np, words, len(text), fraction=fraction)
             ok &= good
-            if not fraction:
-                ok &= (width == 1) | ((words[at] & np.uint64(0xFF)) != np.uint64(ord("0")))
-            at = at + width
-            value = value * np.uint64(SCALE)
-            if fraction:
-                ok &= self._equal(at, b".")
-                part, width, good = self._digits(at + 1)
-                ok &= good & (width <= MAX_FRACTION)
-                at = at + 1 + width
-                value = value + part * np.array(_POWERS, dtype=np.uint64)[width]
+            at += width
             if capture is not None:
                 values[capture.group] = value
-        ok &= self._equal(at, shape.texts[-1]) & (at + len(shape.texts[-1]) == stop)
-        minute = self._minutes(clock, stamp, ok)
+        ok &= at + len(shape.texts[-1]) == stop
+        ok &= _holds(np, self._words_at(at, len(shape.texts[-1])), shape.texts[-1])
+        minute = self._minutes(start + stamp.start, stamp, ok, first, last)
         ok &= minute >= 0
         taken = lines[ok]
         if not len(taken):
             return None
         self._taken[taken] = True
         self._free = self._free[~self._taken[self._free]]
+        every = len(taken) == len(lines)
         return Rows(
             shape,
-            start[ok],
-            minute[ok],
+            start if every else start[ok],
+            minute if every else minute[ok],
             (tens * np.uint64(10) + ones)[ok].astype(np.int64),
-            {group: column[ok].astype(np.int64) for group, column in values.items()},
-            {group: column[ok] for group, column in places.items()},
+            {group: (column if every else column[ok]).view(np.int64) for group, column in values.items()},
+            {group: column if every else column[ok] for group, column in places.items()},
         )
 
-    def _minutes(self, clock: Any, stamp: Stamp, ok: Any) -> Any:
+    def _words_at(self, at: Any, length: int) -> list[Any]:
+        """The bytes from each place on, at least so many, as columns of eight: one copy a line, whatever the length."""
+        np = self.np
+        count = (length + 7) // 8
+        width = 8 * count
+        wide = np.ndarray((max(0, len(self._buffer) - width + 1),), f"V{width}", self._buffer, strides=(1,))
+        words = wide[at].view("<u8").reshape(-1, count)
+        return [words[:, index] for index in range(count)]
+
+    def _minutes(self, clock: Any, stamp: Stamp, ok: Any, first: Any, last: Any) -> Any:
         """The index of each line's minute; -1 where it is none. Neighbours mostly have the same."""
         np = self.np
-        first, last = self._words[clock], self._words[clock + (stamp.minute_bytes - 8)]
         new = ok.copy()
         new[1:] &= ~ok[:-1] | (first[1:] != first[:-1]) | (last[1:] != last[:-1])
         begins = np.flatnonzero(new)
         if not len(begins):
             return np.full(len(ok), -1)
-        numbers = [self._minute(stamp, int(clock[at])) for at in begins]
+        numbers = [self._minute(stamp, at) for at in clock[begins].tolist()]
         return np.where(ok, np.array(numbers)[np.maximum(np.cumsum(new) - 1, 0)], -1)
 
     def _minute(self, stamp: Stamp, at: int) -> int:
@@ -219,34 +221,60 @@ class Columns:
         text = b"".join([view[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)])
         return Rest(text, inside.tolist(), begins.tolist())
 
-    def _equal(self, at: Any, text: bytes) -> Any:
-        """Which of the places hold this text."""
-        np, words = self.np, self._words
-        if len(text) < 8:
-            mask = np.uint64((1 << 8 * len(text)) - 1)
-            return (words[at] & mask) == np.uint64(int.from_bytes(text, "little"))
-        same = words[at] == np.uint64(int.from_bytes(text[:8], "little"))
-        for offset in [*range(8, len(text) - 8, 8), len(text) - 8][: (len(text) - 1) // 8]:
-            same &= words[at + offset] == np.uint64(int.from_bytes(text[offset : offset + 8], "little"))
-        return same
 
-    def _digits(self, at: Any) -> tuple[Any, Any, Any]:
-        """The number at each place: its value, its width, and whether it has 1 to 7 digits.
+def _word(np: Any, words: list[Any], offset: int) -> Any:
+    """The eight bytes at an offset; zeros stand for those behind the last word."""
+    index, shift = divmod(offset, 8)
+    if not shift:
+        return words[index]
+    low = words[index] >> np.uint64(8 * shift)
+    return low | (words[index + 1] << np.uint64(64 - 8 * shift)) if index + 1 < len(words) else low
 
-        The eight bytes of a word at once: https://lemire.me/blog/2022/01/21/swar-explained-parsing-eight-digits/
-        """
-        np = self.np
-        u8 = np.uint64
-        digits = self._words[at] ^ u8(_ZEROS)
-        others = (((digits & u8(_LOW)) + u8(_TO_HIGH)) | digits) & u8(_HIGH)
-        below = (others & (~others + u8(1))) - u8(1)
-        width = (((below & u8(_ONES)) * u8(_ONES)) >> u8(56)) - u8(1)
-        good = (others != 0) & (width > 0)
-        value = digits << (((u8(8) - width) * u8(8)) & u8(63))
-        value = (value * u8(10) + (value >> u8(8))) & u8(0x00FF00FF00FF00FF)
-        value = (value * u8(100) + (value >> u8(16))) & u8(0x0000FFFF0000FFFF)
-        value = (value * u8(10_000) + (value >> u8(32))) & u8(0xFFFFFFFF)
-        return value, width.astype(np.int64), good
+
+def _holds(np: Any, words: list[Any], text: bytes) -> Any:
+    """Which of the places begin with this text."""
+    same: Any = True
+    for index, offset in enumerate(range(0, len(text), 8)):
+        part = text[offset : offset + 8]
+        word = words[index]
+        if len(part) < 8:
+            word = word & np.uint64((1 << 8 * len(part)) - 1)
+        same = same & (word == np.uint64(int.from_bytes(part, "little")))
+    return same
+
+
+def _number(np: Any, words: list[Any], offset: int, *, fraction: bool) -> tuple[Any, Any, Any]:
+    """The number at an offset: its value in millionths, its width in bytes, and whether it is one of the form."""
+    u8 = np.uint64
+    text = _word(np, words, offset)
+    value, width, good = _digits(np, text)
+    value = value * u8(SCALE)
+    if not fraction:
+        return value, width.view(np.int64), good & ((width == 1) | (text & u8(0xFF) != ord("0")))
+    further = _word(np, words, offset + 8)
+    dot = text >> (width * u8(8))
+    good &= dot & u8(0xFF) == ord(".")
+    part, digits, more = _digits(np, (dot >> u8(8)) | (further << (u8(56) - width * u8(8))))
+    value += part * np.array(_POWERS, dtype=u8)[digits.view(np.int64)]
+    return value, (width + digits + u8(1)).view(np.int64), good & more & (digits <= MAX_FRACTION)
+
+
+def _digits(np: Any, text: Any) -> tuple[Any, Any, Any]:
+    """The digits that eight bytes begin with: their value, how many they are, and whether they are 1 to 7.
+
+    All bytes at once: https://lemire.me/blog/2022/01/21/swar-explained-parsing-eight-digits/
+    """
+    u8 = np.uint64
+    digits = text ^ u8(_ZEROS)
+    others = (((digits & u8(_LOW)) + u8(_TO_HIGH)) | digits) & u8(_HIGH)
+    below = (others & (~others + u8(1))) - u8(1)
+    width = (((below & u8(_ONES)) * u8(_ONES)) >> u8(56)) - u8(1)
+    good = (others != 0) & (width > 0)
+    value = digits << ((u8(64) - (width << u8(3))) & u8(63))
+    value = (value * u8(10) + (value >> u8(8))) & u8(0x00FF00FF00FF00FF)
+    value = (value * u8(100) + (value >> u8(16))) & u8(0x0000FFFF0000FFFF)
+    value = (value * u8(10_000) + (value >> u8(32))) & u8(0xFFFFFFFF)
+    return value, width, good
 
 
 KEPT_SHAPES = 64

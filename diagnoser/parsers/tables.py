@@ -3,6 +3,7 @@
 from typing import Any
 
 from diagnoser.facts.series import SeriesStore, group
+from diagnoser.facts.sketch import extend_arrays
 
 NONE = -1
 """A line that does not have the value; values are never negative."""
@@ -32,7 +33,7 @@ class Table:
         if not has.all():
             values, offsets = values[has], offsets[has]
         if len(values):
-            self._store.sketch(metric).extend_array(self._np, values, offsets)
+            extend_arrays(self._np, [self._store.sketch(metric)], self._np.zeros(1, int), values, offsets)
 
     def put_trend(self, metric: str, values: Any, where: Any = None) -> None:
         """A column into the means of its minutes, line after line in stretches of one minute."""
@@ -62,7 +63,6 @@ class Table:
         numbers = np.array(groups)[index]
         order = np.argsort(numbers, kind="stable")
         numbers, values, offsets = numbers[order], values[order], offsets[order]
-        begins = np.flatnonzero(np.diff(numbers, prepend=NONE)).tolist()
-        for start, stop in zip(begins, [*begins[1:], len(numbers)], strict=True):
-            sketch = self._store.sketch(metric, int(numbers[start]))
-            sketch.extend_array(np, values[start:stop], offsets[start:stop])
+        begins = np.flatnonzero(np.diff(numbers, prepend=NONE))
+        sketches = [self._store.sketch(metric, number) for number in numbers[begins].tolist()]
+        extend_arrays(np, sketches, begins, values, offsets)

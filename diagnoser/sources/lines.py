@@ -48,7 +48,8 @@ def runs(read: Callable[[], bytes], width: Callable[[bytes], int], limits: Limit
             if len(data) - start <= limit:
                 break
             if start > done:
-                yield Run(data[done:start], width(data[done:start]))
+                text = data[done:start]
+                yield Run(text, width(text))
             long = LongLine(limit, limits.line_kept_bytes)
             size = 0
             while (end := data.find(b"\n", start)) < 0:
@@ -64,7 +65,8 @@ def runs(read: Callable[[], bytes], width: Callable[[bytes], int], limits: Limit
             yield Run(text + b"\n" * (end >= 0), size, length)
             start = done = end + 1
         if start > done:
-            yield Run(data[done:start], width(data[done:start]))
+            text = data[done:start]
+            yield Run(text, width(text))
         rest = data[start:]
     if rest:
         yield Run(rest, width(rest))

@@ -13,7 +13,7 @@ np = pytest.importorskip("numpy")
 
 from diagnoser.facts.engine import SeriesStat  # noqa: E402
 from diagnoser.facts.series import SeriesStore  # noqa: E402
-from diagnoser.facts.sketch import Sketch, bin_of  # noqa: E402
+from diagnoser.facts.sketch import Sketch, bin_of, extend_arrays  # noqa: E402
 from diagnoser.parsers import series  # noqa: E402
 
 CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"
@@ -109,7 +109,7 @@ def numbers(data: bytes) -> Iterator[tuple[object, int, str]]:
 def test_a_sketch_of_an_array_is_that_of_its_values(values: list[int], binned: bool) -> None:
     one, other = Sketch(binned=binned), Sketch(binned=binned)
     one.extend(values, range(len(values)))
-    other.extend_array(np, np.array(values), np.arange(len(values)))
+    extend_arrays(np, [other], np.zeros(1, int), np.array(values), np.arange(len(values)))
     assert (one.counts, one.binned, one.marks(), one.total) == (
         other.counts,
         other.binned,
