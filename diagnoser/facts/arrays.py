@@ -25,6 +25,14 @@ def numpy_for(size_bytes: int) -> ModuleType | None:
     return _numpy()
 
 
+def count_lines(data: bytes) -> int:
+    """How many line ends there are."""
+    np = numpy_for(len(data))
+    if np is None:
+        return data.count(b"\n")
+    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")))
+
+
 @cache
 def _numpy() -> ModuleType | None:
     if environ.get("DIAGNOSER_NO_NUMPY"):

@@ -31,6 +31,8 @@ def _sample(line: bytes) -> Shape | None:
     stamp = _STAMP.search(line, 0, at)
     if match is None or stamp is None or line.count(_WORD) != 1 or at >= MAX_PREFIX:
         return None
+    if not _tells_time(line[:at], stamp.end()):
+        return None
     captures = [
         Capture(group, *match.span(group + 1), match.start())
         for group in range(_PROMPT, _USAGE + 1)
@@ -116,6 +118,17 @@ def _count(np: Any, columns: Columns, rows: Rows, store: SeriesStore, year: int 
         table.put("step_ms", value[_STEP], rows.places[_STEP])
     if value[_CUMULATIVE] is not None:
         table.put("preemptions_cumulative", value[_CUMULATIVE], rows.places[_CUMULATIVE])
+
+
+def _tells_time(prefix: bytes, end: int) -> bool:
+    """Whether a line's time is that of the clock at its stamp, and not of another one in front of it."""
+    clock_at = end - len(b"HH:MM:SS")
+    times = []
+    for clock in (b"00:00:00", b"01:02:03"):
+        line = prefix[:clock_at] + clock + prefix[end:]
+        times.append(line_time(line + _WORD + b"0.0 tokens/s", len(line), None)[0])
+    early, late = times
+    return early is not None and late is not None and late - early == 3723
 
 
 def _midnight(shape: Shape, day: bytes, year: int | None) -> int:

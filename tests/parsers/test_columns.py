@@ -62,6 +62,7 @@ MUTATIONS = (
     lambda line, dice: line.replace(b"02:36", b"%02d:%02d" % (dice.randrange(26), dice.randrange(62)), 1),
     lambda line, dice: line.replace(b"2026", b"2a26", 1),
     lambda line, dice: line[22:],
+    lambda line, dice: b"2026-03-02T09:14:%02d.5Z " % dice.randrange(60) + line,
     lambda line, dice: line.rstrip(b"\n") + line,
     lambda line, dice: line.replace(b", cuda graph: True", b"", 1),
     lambda line, dice: line.replace(b"#running-req: ", b"#running-req: 0", 1),
