@@ -142,6 +142,8 @@ def read_with_workers(
     read = Read([], [])
     files: list[_File | Reading] = []
     with _pool(options) as pool:
+        # The workers are started now, while this process has no other thread.
+        pool.submit(int).result()
         team = _Team(catalog, options, progress, pool)
         for source in sources:
             if isinstance(source, Unreadable):

@@ -59,9 +59,11 @@ class SglangColumns:
 
 
 def _stamped(rest: Rest) -> list[re.Match[bytes]]:
-    if _word(rest.text, 0) < 0:
+    first = _word(rest.text, 0)
+    if first < 0:
         return []
-    return list(pattern(lines._STAMP + lines._BODY).finditer(rest.text))
+    start = rest.text.rfind(b"\n", 0, first) + 1
+    return list(pattern(lines._STAMP + lines._BODY).finditer(rest.text, start))
 
 
 def _read_bare(rest: Rest, store: SeriesStore) -> None:

@@ -75,9 +75,10 @@ class _Walk:
         elif kind.form == "zip":
             yield from self._zip(name, stream, peekable, _inside(place))
         else:
+            from diagnoser.sources.ahead import Ahead
             from diagnoser.sources.unpack import Unpacked
 
-            inner = Unpacked(peekable, kind.form, self._flow, place.layers + 1)
+            inner = Ahead(Unpacked(peekable, kind.form, self._flow, place.layers + 1))
             depth = place.depth + place.compressed
             yield from self.look(
                 name, inner, None, _Place(place.layers + 1, depth, packed=True, compressed=True)
