@@ -22,6 +22,7 @@ check: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/throughput.py --runs 3
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -22,7 +22,7 @@ class Options(NamedTuple):
 
     rules: further rule folders. launch: which launch of a log, counted from 1 (None: the last). window: which
     times and lines count. naive: use the slow scanner. year: the year of stamps without one.
-    with_facts: list the facts in the diagnosis.
+    with_facts: list the facts in the diagnosis. workers: how many processes read.
     """
 
     rules: tuple[Path, ...] = ()
@@ -32,6 +32,7 @@ class Options(NamedTuple):
     year: int | None = None
     limits: Limits = Limits()
     with_facts: bool = True
+    workers: int = 1
 
 
 DEFAULTS = Options()
@@ -55,21 +56,35 @@ def read_sources(
     progress: Progress | None = None,
 ) -> Read:
     """Read everything there is; what cannot be read becomes a sentence."""
+    if options.workers > 1 and options.window == Window():
+        from diagnoser.agent.workers import read_with_workers
+
+        return read_with_workers(sources, catalog, options, progress)
     read = Read([], [])
     for source in sources:
         if isinstance(source, Unreadable):
             read.unreadable.append(f"{source.name}: {source.reason}")
-            continue
-        reader = Reader(catalog, source.name, source.host, options.year)
-        for chunk in options.window.chunks(
-            unwrapped(source.chunks()), options.year, reader.reading.notes.append
-        ):
-            reader.feed(chunk.data, chunk.first_line, last=chunk.last)
-            if progress is not None:
-                progress(source.name, chunk.offset + len(chunk.data), source.size)
-        reader.reading.notes.extend(str(note) for note in source.notes)
-        read.readings.append(reader.reading)
+        else:
+            read.readings.append(read_source(source, catalog, options, progress))
     return read
+
+
+def read_source(
+    source: Source, catalog: Catalog, options: Options, progress: Progress | None = None
+) -> Reading:
+    """Read one source, in segments."""
+    reader = Reader(catalog, source.name, source.host, options.year)
+    notes: list[str] = []
+    chunks = options.window.chunks(unwrapped(source.chunks()), options.year, notes.append)
+    for number, chunk in enumerate(chunks, 1):
+        reader.feed(chunk.data, chunk.first_line, last=chunk.last)
+        if number % options.limits.segment_chunks == 0 and not chunk.last:
+            reader.fold()
+        if progress is not None:
+            progress(source.name, chunk.offset + len(chunk.data), source.size)
+    reading = reader.reading
+    reading.notes += [*notes, *map(str, source.notes)]
+    return reading
 
 
 def run(

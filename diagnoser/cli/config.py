@@ -12,6 +12,7 @@ KEYS: dict[str, type] = {
     "no_color": bool,
     "year": int,
     "tail": int,
+    "workers": int,
 }
 """What the file may set, by the long option's name with underscores."""
 
@@ -58,8 +59,8 @@ def _check(file: Path, key: str, value: Any) -> None:
         raise ConfigError(f"{file}: unknown setting {key!r}; known: {', '.join(sorted(KEYS))}")
     if not isinstance(value, KEYS[key]) or (KEYS[key] is int and isinstance(value, bool)):
         raise ConfigError(f"{file}: {key} must be a {KEYS[key].__name__}, not {value!r}")
-    if key == "tail" and isinstance(value, int) and value < 1:
-        raise ConfigError(f"{file}: tail must be a whole number above 0, not {value!r}")
+    if key in ("tail", "workers") and isinstance(value, int) and value < 1:
+        raise ConfigError(f"{file}: {key} must be a whole number above 0, not {value!r}")
     if isinstance(value, list) and not all(isinstance(folder, str) for folder in value):
         raise ConfigError(f"{file}: rules must be a list of folders")
     if key == "format" and value not in ("auto", "text", "markdown", "json"):

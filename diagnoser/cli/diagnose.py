@@ -86,6 +86,9 @@ def parser() -> argparse.ArgumentParser:
         help="the year of time stamps that have none (default: this year)",
     )
     options.add_argument(
+        "--workers", type=_positive, metavar="N", help="how many processes read large files (default: 1)"
+    )
+    options.add_argument(
         "--rules", action="append", metavar="DIR", help="a folder with further rules; may be repeated"
     )
     baseline.add(options)
@@ -133,7 +136,13 @@ def run(arguments: list[str]) -> int:
         if not folder.is_dir():
             return fail(f"--rules {folder}: there is no such folder")
     settings = session.Options(
-        folders, options.launch, window, options.naive, now_year, with_facts=options.format == "json"
+        folders,
+        options.launch,
+        window,
+        options.naive,
+        now_year,
+        with_facts=options.format == "json",
+        workers=options.workers or 1,
     )
     if options.baseline:
         return baseline.run(options, settings)

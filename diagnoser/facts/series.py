@@ -119,12 +119,18 @@ class SeriesStore:
     phases: dict[tuple[str, str], Begun] = field(default_factory=dict)
     durations: list[tuple[str, float, Mark]] = field(default_factory=list)
     engines: dict[str, Mark] = field(default_factory=dict)
+    binned: frozenset[Key] = frozenset()
+    """Sketches that begin in bins, because what they will be merged with is in bins already."""
+
+    def ahead(self) -> "SeriesStore":
+        """An empty store for the text behind this one's, to be merged with this one."""
+        return SeriesStore(binned=frozenset(key for key, sketch in self.sketches.items() if sketch.binned))
 
     def sketch(self, metric: str, running: int | None = None) -> Sketch:
         """The sketch of a metric at a number of running requests."""
         found = self.sketches.get((metric, running))
         if found is None:
-            found = self.sketches[metric, running] = Sketch()
+            found = self.sketches[metric, running] = Sketch(binned=(metric, running) in self.binned)
         return found
 
     def trend(self, metric: str) -> Minutes:
@@ -186,6 +192,26 @@ class SeriesStore:
         merged.durations = sorted([*merged.durations, *other.durations], key=_by_line)[:KEPT_DURATIONS]
         merged.engines = {**other.engines, **self.engines}
         return merged
+
+    def absorb(self, other: "SeriesStore") -> None:
+        """Become what ``merge`` gives, without a copy of what is here already; ``other`` is used up."""
+        for key, sketch in other.sketches.items():
+            mine = self.sketches.get(key)
+            if mine is None:
+                self.sketches[key] = sketch
+            else:
+                mine.absorb(sketch)
+        whole = SeriesStore(sketches=self.sketches)
+        self.sketches, other.sketches = {}, {}
+        merged = self.merge(other)
+        for key, sketch in merged.sketches.items():
+            mine = whole.sketches.get(key)
+            if mine is None:
+                whole.sketches[key] = sketch
+            else:
+                mine.absorb(sketch)
+        merged.sketches = whole.sketches
+        self.take(merged)
 
     def _continue(self, name: str, before: Begun, behind: Begun) -> Begun:
         head = before.head_end

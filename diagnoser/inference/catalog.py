@@ -1,15 +1,24 @@
 """Joins parsers and rule packs into one table of literals, so that a text is scanned once for everything."""
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from diagnoser.facts.lazy import lazy
 from diagnoser.inference.quoting import QUOTES, Quote
-from diagnoser.parsers import registry
+from diagnoser.parsers import registry, series
 from diagnoser.parsers.base import Parser
 from diagnoser.rulebook import cache
 from diagnoser.rulebook.book import fingerprint, stamp
 from diagnoser.rulebook.pack import Pack
-from diagnoser.scan.scanner import HyperscanScanner, NaiveScanner, Scanner, fast_available
+from diagnoser.scan.scanner import (
+    AT_START,
+    ONCE,
+    HyperscanScanner,
+    NaiveScanner,
+    Scanner,
+    Wanted,
+    fast_available,
+)
 from diagnoser.sources import redaction
 
 ODD_LITERALS = (
@@ -24,6 +33,10 @@ ODD_LITERALS = (
     b"level=ERROR",
 )
 """What a line may hold that somebody meant as a warning. Candidates only; `reading` looks closer."""
+
+
+_PLAIN = lazy(r"[\w :=,#-]+")
+"""Texts that mean themselves as regular expressions."""
 
 
 class Handle:
@@ -55,13 +68,17 @@ class Target(NamedTuple):
 
 
 class Catalog(NamedTuple):
-    """The literal table with what each literal leads to, and a scanner over it. quotes: see `quoting`."""
+    """The literal table with what each literal leads to, and a scanner over it. quotes: see `quoting`.
+
+    counted: numbers of the literals of `series.LITERALS`, of which a scan gives the first hit only.
+    """
 
     literals: list[bytes]
     targets: list[Target]
     scanner: Scanner
     pack: Pack
     quotes: dict[int, Quote]
+    counted: dict[int, bytes]
 
 
 def build(pack: Pack, *, naive: bool = False) -> Catalog:
@@ -77,6 +94,8 @@ def build(pack: Pack, *, naive: bool = False) -> Catalog:
     secrets, odd = set(redaction.LITERALS), set(ODD_LITERALS)
     quotes = {quote.literal: quote for quote in QUOTES}
     literals = list(dict.fromkeys([*wordings, *parsers, *redaction.LITERALS, *ODD_LITERALS, *quotes]))
+    # Numbered apart, even where one is in the table already, for only the first hit of these is wanted.
+    counted = dict(enumerate(series.LITERALS, len(literals)))
     targets = [
         Target(
             tuple(wordings.get(literal, ())),
@@ -85,9 +104,24 @@ def build(pack: Pack, *, naive: bool = False) -> Catalog:
             literal in odd,
         )
         for literal in literals
-    ]
+    ] + [Target((), (), False, False)] * len(counted)
     opens = {number: quotes[literal] for number, literal in enumerate(literals) if literal in quotes}
-    return Catalog(literals, targets, _scanner(literals, naive), pack, opens)
+    wanted: dict[int, Literal["once", "at start"]] = dict.fromkeys(counted, ONCE)
+    for number, (literal, target) in enumerate(zip(literals, targets, strict=False)):
+        if number not in opens and _begins_lines(literal, target, pack):
+            wanted[number] = AT_START
+    literals += counted.values()
+    return Catalog(literals, targets, _scanner(literals, wanted, naive), pack, opens, counted)
+
+
+def _begins_lines(literal: bytes, target: Target, pack: Pack) -> bool:
+    """Whether a literal matters only where a line begins with it."""
+    text = literal.decode("ascii", "replace")
+    return (
+        not (target.parsers or target.secret or target.odd)
+        and _PLAIN.fullmatch(text) is not None
+        and all(_at_start(pack.wordings[number].pattern or "", text) for number in target.wordings)
+    )
 
 
 @lru_cache(maxsize=4)
@@ -114,13 +148,21 @@ def _entries() -> list[registry.Entry]:
     return found
 
 
-def _scanner(literals: list[bytes], naive: bool) -> Scanner:
+def _at_start(pattern: str, text: str) -> bool:
+    return pattern.startswith("^" + text) and "|" not in pattern
+
+
+def _scanner(literals: list[bytes], wanted: Wanted, naive: bool) -> Scanner:
     if naive or not fast_available():
-        return NaiveScanner(literals)
+        return NaiveScanner(literals, wanted)
     import hyperscan
 
     key = cache.key_of(
-        ["hyperscan", str(getattr(hyperscan, "__version__", "")), *(literal.hex() for literal in literals)]
+        [
+            "hyperscan",
+            str(getattr(hyperscan, "__version__", "")),
+            *(f"{literal.hex()} {wanted.get(number, '')}" for number, literal in enumerate(literals)),
+        ]
     )
     kept = cache.read("hyperscan", key)
     if kept is not None:
@@ -128,6 +170,6 @@ def _scanner(literals: list[bytes], naive: bool) -> Scanner:
             return HyperscanScanner(literals, kept)
         except hyperscan.error:
             pass
-    scanner = HyperscanScanner(literals)
+    scanner = HyperscanScanner(literals, wanted=wanted)
     cache.write("hyperscan", key, scanner.serialize())
     return scanner

@@ -38,8 +38,12 @@ class Launch:
         joined.series = self.series.merge(other.series)
         joined.wordings = self.wordings | other.wordings
         joined.marks = self.marks + other.marks
-        joined.last_line = other.last_line
+        joined.last_line = other.last_line if other._said else self.last_line
         return joined
+
+    @property
+    def _said(self) -> bool:
+        return bool(self.facts or self.wordings or self.marks)
 
 
 class Launches:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import overload
 
+from diagnoser.facts.arrays import numpy_for
 from diagnoser.sources import printable
 
 MAX_DECODED = 20_000
@@ -24,16 +25,30 @@ _BEFORE = 20
 _AROUND = 100
 
 
+def _line_starts(data: bytes | bytearray) -> "array[int]":
+    """Where each line starts, and where a line behind the last one would."""
+    whole = len(data) + (not data.endswith(b"\n") and bool(data))
+    np = numpy_for(len(data))
+    if np is None:
+        starts = array("I", accumulate((len(line) + 1 for line in data.split(b"\n")), initial=0))
+        while starts[-1] > whole:
+            starts.pop()
+        return starts
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    starts = array("I", bytes(4))
+    starts.frombytes((ends + 1).astype(np.uint32).tobytes())
+    if starts[-1] < whole:
+        starts.append(whole)
+    return starts
+
+
 class ChunkLines(Sequence[str]):
     """The lines of a chunk of bytes as text; ``at(offset)`` gives the index of the line around an offset."""
 
     def __init__(self, data: bytes | bytearray) -> None:
         self._data = data
-        whole = len(data) + (not data.endswith(b"\n") and bool(data))
         # Four bytes a line: a chunk of nothing but line ends has millions of them.
-        self._starts = array("I", accumulate((len(line) + 1 for line in data.split(b"\n")), initial=0))
-        while self._starts[-1] > whole:
-            self._starts.pop()
+        self._starts = _line_starts(data)
         self._text: dict[int, str] = {}
         self._excerpt: tuple[tuple[int, int], str] = ((-1, -1), "")
 
@@ -70,12 +85,26 @@ class ChunkLines(Sequence[str]):
         """The byte offset where a line starts."""
         return self._starts[index]
 
+    def starts(self, first: int, stop: int) -> "array[int]":
+        """Where each line of a range starts, counted from the first one's start, and where the last one ends."""
+        if first == 0 and stop == len(self):
+            return self._starts
+        base = self._starts[first]
+        return array("I", [start - base for start in self._starts[first : stop + 1]])
+
     def trimmed(self, first: int, stop: int) -> tuple[int, int]:
         """The range of lines without the blank ones at its ends."""
-        begin, end = self._starts[first], self._starts[stop]
-        text = bytes(self._data[begin:end])
-        begin, end = end - len(text.lstrip()), begin + len(text.rstrip())
-        return (self.at(begin), self.at(end - 1) + 1) if begin < end else (first, first)
+        if first < stop and self._blank(first):
+            text = self._data[self._starts[first] : self._starts[stop]]
+            left = len(text.lstrip())
+            first = self.at(self._starts[first] + len(text) - left) if left else stop
+        if first < stop and self._blank(stop - 1):
+            text = self._data[self._starts[first] : self._starts[stop]]
+            stop = self.at(self._starts[first] + len(text.rstrip()) - 1) + 1
+        return first, stop
+
+    def _blank(self, index: int) -> bool:
+        return not self._data[self._starts[index] : self._starts[index + 1]].strip()
 
     def excerpt(self, first: int, last: int) -> str:
         """The text of some lines as evidence: harmless to a terminal and of bounded size."""

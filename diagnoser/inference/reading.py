@@ -86,28 +86,62 @@ class Reading:
         return merged
 
 
+class Held(NamedTuple):
+    """The block at the end of what was read that may go on behind it, and the line it begins at."""
+
+    data: bytes = b""
+    line: int = 1
+
+
 class Reader:
     """Reads the chunks of one source in order.
 
-    year: the year of stamps that carry none.
+    year: the year of stamps that carry none. held: what stands before the first chunk and is not read yet.
     """
 
-    def __init__(self, catalog: Catalog, name: str, host: str | None = None, year: int | None = None) -> None:
-        self.reading = Reading(name, host)
+    def __init__(
+        self,
+        catalog: Catalog,
+        name: str,
+        host: str | None = None,
+        year: int | None = None,
+        held: Held = Held(),  # noqa: B008 - immutable
+    ) -> None:
+        self._done: Reading | None = None
+        self._current = Reading(name, host)
         self._catalog = catalog
         self._year = year
-        self._held = b""
-        self._held_line = 1
+        self.held = held
         self._votes: list[tuple[int, str]] = []
         self._timeouts: Counter[int] = Counter()
+        self._present: set[bytes] = set()
+        self._series = series.SeriesReader()
         self._last_prefix: tuple[int, Prefix] = (0, read_prefix(""))
+
+    @property
+    def reading(self) -> Reading:
+        """Everything read so far."""
+        return self._current if self._done is None else self._done.merge(self._current)
+
+    def fold(self) -> None:
+        """End a segment: what was read since the last one is merged into what was read before.
+
+        Whoever reads a text in segments reads each as if it stood alone, but for what is held; so it makes no
+        difference who reads which.
+        """
+        self._done = self.reading
+        self._current = Reading(self._done.name, self._done.host)
+        self._timeouts.clear()
 
     def feed(self, data: bytes, first_line: int, *, last: bool) -> None:
         """Read one chunk, which begins at line ``first_line`` of the source and ends at a line's end."""
-        if self._held:
-            data, first_line = self._held + data, self._held_line
-            self._held = b""
-        data, hits = unquoted(data, self._catalog.scanner.scan(data), self._catalog.quotes)
+        if self.held.data:
+            data, first_line = self.held.data + data, self.held.line
+            self.held = Held()
+        hits = self._catalog.scanner.scan(data)
+        counted = self._catalog.counted
+        self._present = {counted[hit.literal] for hit in hits if hit.literal in counted}
+        data, hits = unquoted(data, hits, self._catalog.quotes)
         buffer = self._redacted(data, hits)
         lines = ChunkLines(buffer)
         blocks = list(find_blocks(lines, hits, self._catalog.targets))
@@ -116,14 +150,14 @@ class Reader:
             start = blocks[-1][1].start
             held = bytes(buffer[lines.start(start) :])
             if len(held) <= MAX_HELD:
-                self._held, self._held_line = held, first_line + start
+                self.held = Held(held, first_line + start)
                 del blocks[-1]
                 end = start
         inside = inside_blocks(blocks, end)
         self._read_blocks(lines, blocks, first_line)
         self._read_log(lines, buffer, hits, inside, end, first_line)
         self._note_spans(lines, blocks, end, first_line)
-        self.reading.lines = max(self.reading.lines, first_line + end - 1)
+        self._current.lines = max(self._current.lines, first_line + end - 1)
 
     def _redacted(self, data: bytes, hits: Hits) -> bytes | bytearray:
         targets = self._catalog.targets
@@ -143,7 +177,7 @@ class Reader:
                 if last - first >= LONG_BLOCK:
                     # What proves a statement about a GPU stands far below the line that names the GPU.
                     sighting = sighting._replace(text=lines.block(first, last))
-                self.reading.state.add(found.fact, sighting)
+                self._current.state.add(found.fact, sighting)
 
     def _read_log(
         self,
@@ -156,7 +190,7 @@ class Reader:
     ) -> None:
         events, odd = self._events(lines, hits, inside, end, first_line)
         events.sort(key=lambda event: (event.line, event.order))
-        launches = self.reading.launches
+        launches = self._current.launches
         launch = launches.current(first_line)
         start = 0
         for event in events:
@@ -182,7 +216,7 @@ class Reader:
             launch.last_line = first_line + event.last
         self._read_series(lines, buffer, start, end, launch, first_line)
         for line in odd:
-            self.reading.odd.add(self.reading.name, first_line + line, lines.excerpt(line, line))
+            self._current.odd.add(self._current.name, first_line + line, lines.excerpt(line, line))
 
     def _events(
         self, lines: ChunkLines, hits: Hits, inside: bytearray, end: int, first_line: int
@@ -230,7 +264,7 @@ class Reader:
                     events.append(_event(found, len(events)))
             if target.odd and (not odd or odd[-1] != line):
                 odd.append(line)
-        self.reading.skipped.update(
+        self._current.skipped.update(
             {name: count - MAX_CALLS for name, count in calls.items() if count > MAX_CALLS}
         )
         return events, (line for line in odd if line not in known and is_raised(lines[line]))
@@ -250,7 +284,9 @@ class Reader:
         except MatchTimeoutError:
             self._timeouts[number] += 1
             if self._timeouts[number] <= MAX_TIMEOUTS:
-                self.reading.timeouts.append(f"{self.reading.name}:{first_line + line}: message {message.id}")
+                self._current.timeouts.append(
+                    f"{self._current.name}:{first_line + line}: message {message.id}"
+                )
             return
         if captures is None:
             return
@@ -269,7 +305,7 @@ class Reader:
         try:
             return list(parser.parse(lines, index))
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-            self.reading.failed[f"{parser.name} ({type(error).__name__})"] += 1
+            self._current.failed[f"{parser.name} ({type(error).__name__})"] += 1
             return []
 
     def _telling(self, event: _Event) -> str:
@@ -291,19 +327,28 @@ class Reader:
     ) -> None:
         if start >= end:
             return
-        piece = bytes(buffer[lines.start(start) : lines.start(end)])
-        series.read_series(piece, launch.series, first_line=first_line + start, year=self._year)
+        if not self._present:
+            return
+        whole = start == 0 and end == len(lines)
+        self._series.read(
+            bytes(buffer) if whole else bytes(buffer[lines.start(start) : lines.start(end)]),
+            launch.series,
+            first_line=first_line + start,
+            year=self._year,
+            starts=lines.starts(start, end),
+            present=self._present,
+        )
 
     def _sighting(
         self, lines: ChunkLines, first: int, last: int, rank: str | None, first_line: int
     ) -> Sighting:
         prefix = self._prefix(first_line + first, lines[first])
         if prefix.at is not None:
-            self.reading.last_at = prefix.at
+            self._current.last_at = prefix.at
         if prefix.engine is not None:
             self._votes.append((first_line + first, prefix.engine))
         return Sighting(
-            self.reading.name,
+            self._current.name,
             first_line + first,
             first_line + max(first, last),
             lines.excerpt(first, max(first, last)),
@@ -327,7 +372,7 @@ class Reader:
             spans.append(Span(parser.document, first_line + extent.start, first_line + extent.stop - 1))
             at = extent.stop
         spans.extend(self._log_span(lines, at, end, first_line))
-        self.reading.spans = join_spans(self.reading.spans, spans)
+        self._current.spans = join_spans(self._current.spans, spans)
         self._votes.clear()
 
     def _log_span(self, lines: ChunkLines, start: int, end: int, first_line: int) -> Iterator[Span]:

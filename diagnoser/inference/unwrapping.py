@@ -1,6 +1,6 @@
 """Takes container and log-daemon prefixes off a source's lines, keeping the count of lines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from diagnoser.parsers.wrapper import is_partial, unwrap, unwrap_kind
 from diagnoser.sources import Chunk, clean
@@ -15,14 +15,15 @@ MAX_RECORD = 64 << 10
 
 def unwrapped(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
     """The chunks without wrappers. Which wrappers there are is decided on the first lines of the source."""
-    strip: _Strip | None = None
+    strip: Strip | None = None
     for chunk in chunks:
         if strip is None:
-            strip = _Strip(_kinds(chunk.data))
-        yield chunk._replace(data=strip(chunk.data, last=chunk.last)) if strip.kinds else chunk
+            strip = Strip(wrappers(chunk.data))
+        yield strip.chunk(chunk)
 
 
-def _kinds(data: bytes) -> list[str]:
+def wrappers(data: bytes) -> list[str]:
+    """The kinds of wrappers around the first lines of a text, the outer first."""
     sample = [
         line.decode("utf-8", "replace") for line in data.split(b"\n", SAMPLE)[:SAMPLE] if len(line) < 65536
     ]
@@ -36,13 +37,19 @@ def _kinds(data: bytes) -> list[str]:
     return kinds
 
 
-class _Strip:
-    """Takes the wrappers off, chunk by chunk; a record in pieces is joined on the line of its last piece."""
+class Strip:
+    """Takes the wrappers off, chunk by chunk; a record in pieces is joined on the line of its last piece.
 
-    def __init__(self, kinds: list[str]) -> None:
+    pieces: those of the record that is not at its end yet.
+    """
+
+    def __init__(self, kinds: list[str], pieces: Sequence[str] = ()) -> None:
         self.kinds = kinds
-        self._pieces: list[str] = []
-        self._size = 0
+        self.pieces = list(pieces)
+        self._size = sum(map(len, pieces))
+
+    def chunk(self, chunk: Chunk) -> Chunk:
+        return chunk._replace(data=self(chunk.data, last=chunk.last)) if self.kinds else chunk
 
     def __call__(self, data: bytes, *, last: bool) -> bytes:
         lines = data.split(b"\n")
@@ -50,7 +57,7 @@ class _Strip:
         bare = [self._line(raw.decode("utf-8", "replace")) for raw in lines]
         if end:
             bare.append(self._line(end.decode("utf-8", "replace")))
-        if last and self._pieces and bare:
+        if last and self.pieces and bare:
             bare[-1] = self._joined("")
         text = "\n".join(bare) + "\n" * (not end and bool(lines))
         return clean(text.encode("utf-8", "replace"))
@@ -64,12 +71,12 @@ class _Strip:
         if not partial:
             return self._joined(line)
         if self._size < MAX_RECORD:
-            self._pieces.append(line[: MAX_RECORD - self._size])
-            self._size += len(self._pieces[-1])
+            self.pieces.append(line[: MAX_RECORD - self._size])
+            self._size += len(self.pieces[-1])
         return ""
 
     def _joined(self, line: str) -> str:
-        if self._pieces:
-            line = "".join([*self._pieces, line[: MAX_RECORD - self._size]])
-            self._pieces, self._size = [], 0
+        if self.pieces:
+            line = "".join([*self.pieces, line[: MAX_RECORD - self._size]])
+            self.pieces, self._size = [], 0
         return line

@@ -6,7 +6,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby, islice
 
 from diagnoser.facts.lazy import lazy
@@ -49,6 +49,9 @@ _DECODE_COLUMNS = (
     ("mamba_usage", _MAMBA),
     ("accept_rate", _ACCEPT_RATE),
 )
+_TRENDS = frozenset({"queue_reqs", "kv_usage"})
+"""Columns of decode lines whose means over time are kept too."""
+
 _PREFILL_COLUMNS = (
     ("queue_reqs", _PREFILL_QUEUE),
     ("kv_usage", _PREFILL_USAGE),
@@ -105,9 +108,10 @@ class _Schedulers:
         self._seconds = Memo(_read_seconds)
         self._streams: dict[bytes, Stream] = {}
 
-    def read(self, batch: list[re.Match[bytes]]) -> None:
+    def read(self, batch: list[re.Match[bytes]], place: Callable[[int], int] = int) -> None:
+        """Count some lines. place: from where a match stands to its offset in the buffer."""
         rows: list[Row] = [match.groups() for match in batch]
-        offsets = [match.start() for match in batch]
+        offsets = [place(match.start()) for match in batch]
         self._store.engines.setdefault("sglang", Mark(0, offsets[0]))
         decodes = [i for i, row in enumerate(rows) if row[_RATE] is not None]
         aside = self._follow(rows, offsets)
@@ -172,10 +176,9 @@ class _Schedulers:
         columns = list(zip(*rows, strict=True))
         runs = _runs([self._minutes[text] for text in columns[_AT]])
         for metric, column in _DECODE_COLUMNS:
-            values = self._column(metric, columns[column], offsets)
-            if metric in ("queue_reqs", "kv_usage") and len(values) == len(rows):
-                for minute, start, stop in runs:
-                    self._store.trend(metric).add(minute, stop - start, sum(values[start:stop]))
+            self._column(metric, columns[column], offsets)
+            if metric in _TRENDS:
+                self._trend(metric, columns[column], runs)
         graphs = [
             (text == b"True", offset) for text, offset in zip(columns[_GRAPH], offsets, strict=True) if text
         ]
@@ -199,7 +202,7 @@ class _Schedulers:
         tokens = [number[row[_CACHED]] + number[row[_NEW]] for row in rows]
         self._store.sketch("prompt_tokens").extend(tokens, offsets)
 
-    def _column(self, metric: str, texts: Sequence[bytes], offsets: list[int]) -> list[int]:
+    def _column(self, metric: str, texts: Sequence[bytes], offsets: list[int]) -> None:
         """A column into its sketch; lines that do not have it are skipped."""
         if None in texts:
             offsets = [offset for text, offset in zip(texts, offsets, strict=True) if text is not None]
@@ -207,7 +210,13 @@ class _Schedulers:
         values = [self._number[text] for text in texts]
         if values:
             self._store.sketch(metric).extend(values, offsets)
-        return values
+
+    def _trend(self, metric: str, texts: Sequence[bytes], runs: list[tuple[int, int, int]]) -> None:
+        number = self._number
+        for minute, start, stop in runs:
+            values = [number[text] for text in texts[start:stop] if text is not None]
+            if values:
+                self._store.trend(metric).add(minute, len(values), sum(values))
 
     def _by_running(
         self,

@@ -1,9 +1,10 @@
 """The one-pass literal scanner and its naive twin."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any, NamedTuple, Protocol, overload
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple, Protocol, overload
 
 
 class Hit(NamedTuple):
@@ -64,8 +65,20 @@ def _unpack(value: int) -> Hit:
     return Hit(value >> _LITERAL_BITS, value & _LITERAL_MASK)
 
 
+Wanted = Mapping[int, Literal["once", "at start"]]
+"""Which hits of a literal are wanted where it is not all of them, by its number."""
+
+ONCE: Final = "once"
+AT_START: Final = "at start"
+_ALL: Wanted = MappingProxyType({})
+
+
 class Scanner(Protocol):
-    """Finds literals in bytes. ``scan`` gives hits sorted by end, then by literal."""
+    """Finds literals in bytes. ``scan`` gives hits sorted by end, then by literal.
+
+    Of literals that are wanted ``ONCE`` only the first hit of a scan is given: some stand on every line of a log.
+    Those wanted ``AT_START`` count only where a line begins with them.
+    """
 
     def scan(self, data: bytes | bytearray | memoryview) -> Hits: ...
 
@@ -73,16 +86,21 @@ class Scanner(Protocol):
 class NaiveScanner:
     """One `bytes.find` walk per literal: slow, obvious, and the measure of the fast one."""
 
-    def __init__(self, literals: Sequence[bytes]) -> None:
+    def __init__(self, literals: Sequence[bytes], wanted: Wanted = _ALL) -> None:
         self._literals = literals
+        self._wanted = wanted
 
     def scan(self, data: bytes | bytearray | memoryview) -> Hits:
         text = bytes(data)
         hits: list[tuple[int, int]] = []
         for number, literal in enumerate(self._literals):
+            wanted = self._wanted.get(number)
             start = text.find(literal)
             while start >= 0:
-                hits.append((start + len(literal), number))
+                if wanted != AT_START or text[start - 1 : start] in (b"", b"\n"):
+                    hits.append((start + len(literal), number))
+                if wanted == ONCE:
+                    break
                 start = text.find(literal, start + 1)
         hits.sort()
         return Hits(hits)
@@ -95,7 +113,9 @@ class HyperscanScanner:
     itself refuses a database of another version or platform.
     """
 
-    def __init__(self, literals: Sequence[bytes], serialized: bytes | None = None) -> None:
+    def __init__(
+        self, literals: Sequence[bytes], serialized: bytes | None = None, wanted: Wanted = _ALL
+    ) -> None:
         import hyperscan
 
         self._lock = Lock()
@@ -103,12 +123,19 @@ class HyperscanScanner:
             self._database: Any = hyperscan.loadb(serialized, hyperscan.HS_MODE_BLOCK)
             self._database.scratch = hyperscan.Scratch(self._database)
             return
+        flags: dict[str | None, int] = {
+            ONCE: hyperscan.HS_FLAG_SINGLEMATCH,
+            AT_START: hyperscan.HS_FLAG_MULTILINE,
+        }
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         self._database.compile(
-            expressions=[_escape(literal) for literal in literals],
+            expressions=[
+                b"^" * (wanted.get(number) == AT_START) + _escape(literal)
+                for number, literal in enumerate(literals)
+            ],
             ids=list(range(len(literals))),
             elements=len(literals),
-            flags=[0] * len(literals),
+            flags=[flags.get(wanted.get(number), 0) for number in range(len(literals))],
         )
 
     def serialize(self) -> bytes:

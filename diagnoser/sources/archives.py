@@ -19,11 +19,15 @@ _REFUSALS = {
 
 
 class Found(NamedTuple):
-    """A text. Its stream is good until the next one is asked for. size: in bytes, None if not known."""
+    """A text. Its stream is good until the next one is asked for. size: in bytes, None if not known.
+
+    plain: nothing is packed around it.
+    """
 
     name: str
     stream: Stream
     size: int | None
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,8 @@ class _Walk:
         if isinstance(kind, Binary):
             yield Unreadable(name, f"it is not text but {kind.what}; {kind.cure}")
         elif not isinstance(kind, Packed):
-            yield Found(name, Capped(peekable, self._flow, place.packed), size if head else 0)
+            stream = Capped(peekable, self._flow, place.packed)
+            yield Found(name, stream, size if head else 0, not place.packed)
         elif place.depth + place.compressed >= self._limits.depth + (kind.form not in ("tar", "zip")):
             yield Unreadable(
                 name, f"archives lie in it more than {self._limits.depth} deep; unpack it and give the files"
@@ -70,9 +75,10 @@ class _Walk:
         elif kind.form == "zip":
             yield from self._zip(name, stream, peekable, _inside(place))
         else:
+            from diagnoser.sources.ahead import Ahead
             from diagnoser.sources.unpack import Unpacked
 
-            inner = Unpacked(peekable, kind.form, self._flow, place.layers + 1)
+            inner = Ahead(Unpacked(peekable, kind.form, self._flow, place.layers + 1))
             depth = place.depth + place.compressed
             yield from self.look(
                 name, inner, None, _Place(place.layers + 1, depth, packed=True, compressed=True)

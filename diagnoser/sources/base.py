@@ -20,6 +20,7 @@ class Limits:
     """What one source may cost. Sizes are in bytes, ratios are unpacked bytes per packed byte.
 
     chunk_bytes, hold_bytes: a chunk is cut at a record start between chunk_bytes and chunk_bytes + hold_bytes.
+    segment_chunks: so many chunks are read as if they stood alone and then merged: one worker's piece of work.
     line_bytes, line_kept_bytes: a longer line than the first is cut to the second.
     source_bytes: what is read of one source at most; member_bytes: the same for packed text whose ratio is
         above sane_ratio.
@@ -33,6 +34,7 @@ class Limits:
 
     chunk_bytes: int = 4 << 20
     hold_bytes: int = 1 << 20
+    segment_chunks: int = 8
     line_bytes: int = 1 << 20
     line_kept_bytes: int = 64 << 10
     source_bytes: int = 64 << 30

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from diagnoser.facts.arrays import count_lines
 from diagnoser.sources.base import Chunk, Limits, Note, RecordStart
 from diagnoser.sources.clean import LongLine
 
@@ -48,7 +49,8 @@ def runs(read: Callable[[], bytes], width: Callable[[bytes], int], limits: Limit
             if len(data) - start <= limit:
                 break
             if start > done:
-                yield Run(data[done:start], width(data[done:start]))
+                text = data[done:start]
+                yield Run(text, width(text))
             long = LongLine(limit, limits.line_kept_bytes)
             size = 0
             while (end := data.find(b"\n", start)) < 0:
@@ -64,13 +66,14 @@ def runs(read: Callable[[], bytes], width: Callable[[bytes], int], limits: Limit
             yield Run(text + b"\n" * (end >= 0), size, length)
             start = done = end + 1
         if start > done:
-            yield Run(data[done:start], width(data[done:start]))
+            text = data[done:start]
+            yield Run(text, width(text))
         rest = data[start:]
     if rest:
         yield Run(rest, width(rest))
 
 
-class _Cut:
+class Cut:
     """Looks for the place to cut a chunk, line by line, as its text comes in.
 
     The first record start from chunk_bytes on wins, then the first line that is not indented, then the last line
@@ -157,7 +160,7 @@ def chunks(
 ) -> Iterator[Chunk]:
     """Gathers runs into chunks. finish(lines, number of the first) makes the data that is handed out."""
     held = _Held(width)
-    cut = _Cut(limits, starts)
+    cut = Cut(limits, starts)
     line, offset = 1, 0
     for run in source:
         if run.length_bytes:
@@ -171,7 +174,7 @@ def chunks(
             piece = held.take(at)
             text, base = text[max(0, at - base) :], max(0, base - at)
             yield Chunk(finish(piece.text, line), line, offset, last=False)
-            line += piece.text.count(b"\n")
+            line += count_lines(piece.text)
             offset += piece.width
             del piece
             cut.reset()

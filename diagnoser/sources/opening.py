@@ -60,7 +60,9 @@ def _sources(item: Candidate, limits: Limits) -> Iterator[Source | Unreadable]:
             continue
         lease = _Lease(found.stream, _no_second_time if once else _again(item, limits, number))
         number += 1
-        yield Source(found.name, lease.take, size=found.size, limits=limits)
+        plain = not once and found.name == item.name and found.plain
+        path = item.path if plain else None
+        yield Source(found.name, lease.take, size=found.size, limits=limits, path=path)
         if not once or found.name != item.name:
             lease.end()
 

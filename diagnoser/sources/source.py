@@ -10,7 +10,8 @@ from diagnoser.sources.lines import BLOCK, chunks, record_start, runs
 from diagnoser.sources.streams import Held, Peekable, fill
 
 _MAX_NOTES = 1000
-_LOOK = 64 << 10  # colour codes that lost their ESC byte show early or not at all
+LOOK = 64 << 10
+"""Bytes of a beginning in which colour codes that lost their ESC byte show, or not at all."""
 
 
 class Source:
@@ -20,6 +21,9 @@ class Source:
     size: bytes of the unpacked text, None when only reading tells.
     notes: what the last run of `chunks` found worth saying; complete when the last chunk is out.
     open: gives the text's bytes from the start, each time it is called.
+    path: the file that holds this text and nothing else, just as it is; None where there is no such file.
+    lost_colours: for a text that is a stretch of a longer one in UTF-8: whether colour codes without their ESC byte
+        are taken off; None: this is a whole text, and its beginning decides.
     """
 
     def __init__(
@@ -30,7 +34,11 @@ class Source:
         size: int | None = None,
         host: str | None = None,
         limits: Limits | None = None,
+        path: str | None = None,
+        lost_colours: bool | None = None,
     ) -> None:
+        self.path = path
+        self._lost_colours = lost_colours
         self.name = name
         self.host = host
         self.size = size
@@ -58,9 +66,11 @@ class Source:
         """
         self.notes = []
         stream = Peekable(self._open())
-        head = stream.peek(_LOOK)
-        kind = recognise(head[:HEAD])
-        encoding, skip = kind if isinstance(kind, Text) else ("utf-8", 0)
+        head = stream.peek(LOOK)
+        encoding, skip = "utf-8", 0
+        if self._lost_colours is None:
+            kind = recognise(head[:HEAD])
+            encoding, skip = kind if isinstance(kind, Text) else (encoding, skip)
         decode, width = decoder(encoding)
         fill(stream, skip)
         ended = False
@@ -74,7 +84,8 @@ class Source:
                     return text
             return b""
 
-        polish = (lambda data: strip_lost_colours(clean(data))) if has_lost_colours(clean(head)) else clean
+        lost = has_lost_colours(clean(head)) if self._lost_colours is None else self._lost_colours
+        polish = (lambda data: strip_lost_colours(clean(data))) if lost else clean
         finish = partial(self._finish, polish, transform)
         for chunk in chunks(
             runs(read, width, self._limits),

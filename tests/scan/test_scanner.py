@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diagnoser.scan.scanner import HyperscanScanner, NaiveScanner, fast_available
+from diagnoser.scan.scanner import AT_START, ONCE, HyperscanScanner, NaiveScanner, fast_available
 from diagnoser.scan.template import MatchTimeoutError, match_pattern, match_plan
 
 needs_hyperscan = pytest.mark.skipif(not fast_available(), reason="no hyperscan on this platform")
@@ -73,3 +73,11 @@ def test_rule_files_and_the_scanner_know_the_same_capture_types() -> None:
     from diagnoser.scan.template import TYPES
 
     assert CAPTURE_TYPES == TYPES
+
+
+@pytest.mark.parametrize("scanner", [NaiveScanner, pytest.param(HyperscanScanner, marks=needs_hyperscan)])
+def test_literals_that_are_wanted_once_or_where_a_line_begins(scanner: type) -> None:
+    found = scanner([b"batch", b"rate", b"rate: "], wanted={0: ONCE, 2: AT_START}).scan(
+        b"rate: 1 batch\nbatch rate: 2\nrate: 3 batch"
+    )
+    assert list(found) == [(4, 1), (6, 2), (13, 0), (24, 1), (32, 1), (34, 2)]
