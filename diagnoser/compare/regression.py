@@ -12,7 +12,8 @@ from diagnoser.compare.attribution import Attribution, attribute
 from diagnoser.compare.differences import Difference, differences
 from diagnoser.compare.speeds import Change, LoadChange, changes, load_changes
 from diagnoser.compare.subjects import stated
-from diagnoser.compare.watched import Watchers
+from diagnoser.compare.watched import Watchers, fields_read
+from diagnoser.facts.base import Fact
 from diagnoser.facts.factbase import FactBase
 from diagnoser.inference.diagnose import Judged
 from diagnoser.inference.diagnosis import SEVERITY_RANK, Finding
@@ -106,7 +107,7 @@ def explain(
     speeds = changes(good.facts, bad.facts)
     measure = measured or _of_logs(speeds, floor)
     found = differences(stated(good.facts), stated(bad.facts))
-    came, went = _only(bad, good, found), _only(good, bad, found)
+    came, went = _only(bad, good, found, causes), _only(good, bad, found, causes)
     attribution = None
     if measure is not None:
         attribution = attribute(
@@ -182,30 +183,40 @@ def _findings(side: Side) -> list[Finding]:
     ]
 
 
-def _only(side: Side, other: Side, found: Sequence[Difference]) -> list[Cause]:
-    """What fires on one side alone, with the differences that made it fire."""
+def _only(
+    side: Side, other: Side, found: Sequence[Difference], causes: Mapping[str, Mapping[str, Any]]
+) -> list[Cause]:
+    """What fires on one side alone and follows from nothing else there, with the differences that its signs read."""
     if side.judged is None:
         return []
     elsewhere = _rules(other)
-    causes = []
-    for finding in _findings(side):
-        if finding.rule in elsewhere:
-            continue
-        facts = {
-            (fact.kind, str(getattr(fact, "name", "")))
-            for part in side.judged.parts
-            for item in part.ranked
-            if item.candidate.rule == finding.rule
-            for fact in item.candidate.facts
-        }
-        kinds = {kind for kind, _ in facts}
-        tied = tuple(
-            one for one in found
-            if (one.subject.kind, one.subject.name) in facts or one.subject.name in kinds
-            or any(kind == one.subject.kind and _same_choice(one, name) for kind, name in facts)
-        )  # fmt: skip
-        causes.append(Cause(finding, tied, not tied and not _could_show(other, kinds)))
-    return causes
+    alone = {one.rule for one in _findings(side)} - elsewhere
+    read: dict[str, set[Fact]] = {}
+    for part in side.judged.parts:
+        for item in part.ranked:
+            read.setdefault(item.candidate.rule, set()).update(item.candidate.facts)
+    return [
+        _cause(finding, read.get(finding.rule, set()), other, found, causes[finding.rule])
+        for finding in _findings(side)
+        if finding.rule in alone and finding.because_of not in alone
+    ]
+
+
+def _cause(
+    finding: Finding, facts: set[Fact], other: Side, found: Sequence[Difference], cause: Mapping[str, Any]
+) -> Cause:
+    fields = fields_read(cause)
+    named = {(fact.kind, str(getattr(fact, "name", ""))) for fact in facts}
+    kinds = {kind for kind, _ in named}
+    tied = tuple(
+        one
+        for one in found
+        if (one.subject.kind, one.subject.name) in named
+        or (one.subject.kind == "server_arg" and one.subject.name in kinds)
+        or (one.subject.kind in kinds and one.subject.field in fields.get(one.subject.kind, ()))
+        or any(kind == one.subject.kind and _same_choice(one, name) for kind, name in named)
+    )
+    return Cause(finding, tied, not tied and not _could_show(other, kinds))
 
 
 def _same_choice(one: Difference, name: str) -> bool:

@@ -57,6 +57,16 @@ class Watchers:
         return frozenset(self._kinds.get(subject.kind, set()) | named)
 
 
+def fields_read(cause: Mapping[str, Any]) -> dict[str, set[str]]:
+    """The fields of each fact kind that a cause's signs look at."""
+    fields: dict[str, set[str]] = {}
+    for sign in _signs(cause):
+        for form, kind, constraints, *_ in leaves(sign):
+            if form == "fact":
+                fields.setdefault(kind, set()).update(field for field, *_ in constraints)
+    return fields
+
+
 def _signs(cause: Mapping[str, Any]) -> Iterator[list[Any]]:
     for group in ("all", "any", "none", "supports", "weakens"):
         yield from cause[group]

@@ -16,7 +16,9 @@ from diagnoser.sources.streams import Held
 
 def text(size: int) -> bytes:
     dice = random.Random(3)
-    line = b"".join(b"%d %s\n" % (dice.randrange(10**9), dice.randbytes(40).hex().encode()) for _ in range(500))
+    line = b"".join(
+        b"%d %s\n" % (dice.randrange(10**9), dice.randbytes(40).hex().encode()) for _ in range(500)
+    )
     return (line * (size // len(line) + 1))[:size]
 
 
