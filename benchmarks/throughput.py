@@ -1,4 +1,4 @@
-"""Whole diagnoses of large logs beside ripgrep: ratios, workers, packed files, memory, growth, a pack of twice the size.
+"""Whole diagnoses of large logs beside ripgrep: ratios, workers, packed files, memory, growth, a doubled pack.
 
     python benchmarks/throughput.py             # 300 MB a log
     python benchmarks/throughput.py --large     # 1 GB a log
