@@ -59,6 +59,12 @@ def parser() -> argparse.ArgumentParser:
         "-f", "--format", choices=FORMATS, help="how to show the answer (auto: text, coloured on a terminal)"
     )
     options.add_argument("-o", "--output", metavar="FILE", help="write the answer to FILE instead")
+    options.add_argument("--report", metavar="FILE", help="write the postmortem too: FILE.html or FILE.md")
+    options.add_argument(
+        "--proof",
+        metavar="JOURNAL",
+        help="with --report: the experiment that proved the fix (`diagnose confirm`)",
+    )
     options.add_argument(
         "-q",
         "--quiet",
@@ -169,6 +175,8 @@ def run(arguments: list[str]) -> int:
         return fail("nothing could be read\n  " + "\n  ".join(judged))
     if options.explain:
         return _explain(options, judged, settings)
+    if options.report and (sentence := postmortem(judged, given, options)):
+        return fail(sentence)
     return show(judged.diagnosis, options)
 
 
@@ -188,6 +196,21 @@ def _paths(paths: list[str]) -> list[str] | str:
         if len(paths) == 1 or close:
             return f"{path}: there is no such file or folder{also}"
     return paths
+
+
+def postmortem(judged: object, given: list[str], options: argparse.Namespace) -> str | None:
+    """Write the postmortem; a sentence where that cannot be done."""
+    from diagnoser.agent import postmortem as agent
+    from diagnoser.agent.session import CallError
+    from diagnoser.inference.diagnose import Judged
+
+    assert isinstance(judged, Judged)
+    proof = Path(options.proof) if options.proof else None
+    try:
+        text = agent.write(judged, Path(options.report), given, proof)
+    except CallError as error:
+        return str(error)
+    return give(text, options.report)
 
 
 def _explain(options: argparse.Namespace, judged: object, settings: object) -> int:

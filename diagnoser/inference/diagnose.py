@@ -36,7 +36,7 @@ _STATES: dict[bool | None, ServerState] = {True: "ready", False: "not ready", No
 class Part(NamedTuple):
     """One server with all that is known around it: its case, what was held against it, and how it ranked.
 
-    started: whether the server said that it is ready; None: its log does not tell.
+    started: whether the server said that it is ready; None: its log does not tell. group: the texts it was read from.
     """
 
     case: Case
@@ -44,6 +44,7 @@ class Part(NamedTuple):
     ranked: list[Ranked]
     started: bool | None
     broken: list[str]
+    group: tuple[Chosen, ...] = ()
 
 
 class Judged(NamedTuple):
@@ -115,7 +116,7 @@ def _judge(group: Sequence[Chosen], pack: Pack, named: Named, extra: FactBase | 
     broken: list[str] = []
     found = candidates(pack, case, broken)
     ranked = resolve((one for one in found if one.fired), pack.causes, started=started)
-    return Part(case, found, ranked, started, broken)
+    return Part(case, found, ranked, started, broken, tuple(group))
 
 
 def _findings(part: Part, pack: Pack, named: Named) -> list[Scored]:
