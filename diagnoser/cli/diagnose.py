@@ -4,6 +4,7 @@ import argparse
 import difflib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from diagnoser.cli import baseline, config, hosts
 from diagnoser.cli.main import COMMANDS
@@ -11,6 +12,9 @@ from diagnoser.cli.output import fail, give
 from diagnoser.cli.progress import Bar
 from diagnoser.cli.times import moment
 from diagnoser.version import __version__
+
+if TYPE_CHECKING:
+    from diagnoser.inference.diagnose import Judged
 
 FORMATS = ("auto", "text", "markdown", "json")
 
@@ -175,9 +179,7 @@ def run(arguments: list[str]) -> int:
         return fail("nothing could be read\n  " + "\n  ".join(judged))
     if options.explain:
         return _explain(options, judged, settings)
-    if options.report and (sentence := postmortem(judged, given, options)):
-        return fail(sentence)
-    return show(judged.diagnosis, options)
+    return answer(judged, given, options)
 
 
 def _paths(paths: list[str]) -> list[str] | str:
@@ -198,13 +200,17 @@ def _paths(paths: list[str]) -> list[str] | str:
     return paths
 
 
-def postmortem(judged: object, given: list[str], options: argparse.Namespace) -> str | None:
-    """Write the postmortem; a sentence where that cannot be done."""
+def answer(judged: "Judged", given: list[str], options: argparse.Namespace) -> int:
+    """Show what was found, and write the postmortem where one was asked for. given: the paths, to read them again."""
+    if options.report and (sentence := _postmortem(judged, given, options)):
+        return fail(sentence)
+    return show(judged.diagnosis, options)
+
+
+def _postmortem(judged: "Judged", given: list[str], options: argparse.Namespace) -> str | None:
     from diagnoser.agent import postmortem as agent
     from diagnoser.agent.session import CallError
-    from diagnoser.inference.diagnose import Judged
 
-    assert isinstance(judged, Judged)
     proof = Path(options.proof) if options.proof else None
     try:
         text = agent.write(judged, Path(options.report), given, proof)

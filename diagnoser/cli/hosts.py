@@ -111,7 +111,7 @@ def run(options: argparse.Namespace, settings: "Options") -> int:
         (one,) = found.machines
         if one.judged is None:
             return fail(f"{one.host}: {one.error}")
-        return diagnose.show(one.judged.diagnosis, options)
+        return diagnose.answer(one.judged, [], options)
     return _show(found, options)
 
 
@@ -137,13 +137,15 @@ def run_bundle(path: Path, options: argparse.Namespace, settings: "Options") -> 
     catalog = catalog_of(settings)
     found = survey(list(seen), lambda host: revisit(seen[host], catalog, settings), at_once=1)
     if len(found.machines) == 1 and found.machines[0].judged is not None:
-        return diagnose.show(found.machines[0].judged.diagnosis, options)
+        return diagnose.answer(found.machines[0].judged, [], options)
     return _show(found, options)
 
 
 def _show(fleet: "Fleet", options: argparse.Namespace) -> int:
     from diagnoser.report import fleet as report
 
+    if options.report:
+        return fail("--report tells of one machine; name one host")
     machines = fleet.machines
     rows = [report.Machine(one.host, one.judged and one.judged.diagnosis, one.error) for one in machines]
     show = report.as_json if options.format == "json" else report.as_text

@@ -189,7 +189,7 @@ def _prevention(causes: Sequence[Finding]) -> Iterator[str]:
     for one in causes:
         action = one.fixes[0].action if one.fixes else ""
         if action in ("set_flag", "unset_flag", "set_env", "unset_env"):
-            yield f"Write it into the configuration that starts the server: {one.fixes[0].command}"
+            yield f"Put it into the configuration that starts the server, for good: {one.fixes[0].command}"
         elif action in ("install", "uninstall"):
             yield f"Pin the packages that go together: {one.fixes[0].command}"
         elif action == "run":

@@ -39,8 +39,9 @@ def timeline(judged: Judged) -> list[Moment]:
     for part in judged.parts:
         for moment in _of_case(part.case):
             moments.setdefault((moment.at, moment.source, moment.line), moment)
-    for finding in judged.diagnosis.findings:
-        if finding.role not in ("root", "consequence", "echo"):
+    # The leading finding names a line that several point at.
+    for finding in reversed(judged.diagnosis.findings):
+        if finding.role not in ("root", "consequence", "echo") or finding.severity == "info":
             continue
         for place in finding.evidence[:1]:
             if place.at is not None:
