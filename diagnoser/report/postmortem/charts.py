@@ -56,7 +56,7 @@ def _chart(name: str, **settings: object) -> Any:
         style=style, js=[], width=860, height=260, show_legend=True, legend_at_bottom=True, dots_size=2,
         disable_xml_declaration=True, x_value_formatter=_clock, include_x_axis=True, **settings,
     )  # fmt: skip
-    chart.uuid = f"chart-{name}"
+    chart.uuid = name
     return chart
 
 
