@@ -1,0 +1,1 @@
+"""Diagnoses for browsers, programs and agents: the web page, its REST API, and the MCP server."""
