@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test test-slow check bench clean
+.PHONY: demo test test-slow test-browser check bench clean
 
 demo: .venv/ready
 	$(BIN)/diagnose fixtures/story/step6-triton-default.log || test $$? = 1
@@ -12,6 +12,10 @@ test: .venv/dev check
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m slow
+
+test-browser: .venv/dev
+	$(BIN)/python -m pip install --quiet --group browser
+	$(BIN)/python -m pytest -m slow tests/serve/test_browser.py
 
 check: .venv/dev
 	$(BIN)/ruff check .

@@ -27,6 +27,7 @@ commands:
   compare     what two benchmark results say about each other
   confirm     prove a fix by restarting a server with and without it
   collect     look at a machine and keep what was seen, to be diagnosed later
+  mcp         tools for agents, over standard input and output
   probes      what is ever run on a machine by --host, all of it read-only
   rules       list, show, lint, test, graph the rules; draft one from a line
   serve       a page to paste logs into, and a REST API

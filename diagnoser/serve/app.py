@@ -9,9 +9,10 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
 from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
 
 from diagnoser.inference.diagnosis import Diagnosis
-from diagnoser.serve.guard import App, Guard
+from diagnoser.serve.guard import App, Guard, RefusedError
 from diagnoser.serve.limits import Door, Limits
 from diagnoser.serve.work import Desk, Upload, WorkError
 from diagnoser.version import __version__
@@ -92,6 +93,10 @@ def application(door: Door, limits: Limits = Limits()) -> App:  # noqa: B008 (a 
     async def refused(_request: Request, error: WorkError) -> JSONResponse:
         return JSONResponse({"error": str(error)}, error.status)
 
+    @api.exception_handler(HTTPException)
+    async def broken_off(_request: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": str(error.detail)}, error.status_code)
+
     @api.get("/health", tags=["server"])
     async def health() -> dict[str, str]:
         """Whether the server answers, and its version."""
@@ -160,12 +165,10 @@ async def _uploads(request: Request) -> list[Upload]:
             async with request.form(max_files=MAX_FILES, max_fields=10) as form:
                 files = [one for one in form.getlist("files") if isinstance(one, UploadFile)]
                 uploads = [Upload(one.filename or "paste", await one.read()) for one in files]
-        except Exception as error:
-            from starlette.exceptions import HTTPException
-
-            if isinstance(error, HTTPException | ValueError | KeyError):
-                raise WorkError(400, "the form cannot be read") from None
+        except RefusedError:
             raise
+        except (HTTPException, ValueError, KeyError):
+            raise WorkError(400, "the form cannot be read") from None
     else:
         uploads = [Upload("paste", await request.body())]
     if not any(one.data for one in uploads):

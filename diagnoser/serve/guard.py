@@ -5,6 +5,8 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 from diagnoser.serve.limits import Door, Limits
 
 Scope = MutableMapping[str, Any]
@@ -25,12 +27,8 @@ HEADERS = (
 )  # fmt: skip
 
 
-class TooLargeError(Exception):
-    """More was sent than may be."""
-
-
-class TooSlowError(Exception):
-    """Nothing came for too long."""
+class RefusedError(HTTPException):
+    """A request that is broken off while it is read; the framework makes the answer of it."""
 
 
 class Guard:
@@ -52,7 +50,7 @@ class Guard:
         if refusal is not None:
             await _answer(send, *refusal)
             return
-        started = complete = False
+        complete = False
         read = 0
 
         async def measured() -> Message:
@@ -62,33 +60,20 @@ class Guard:
             try:
                 message = await asyncio.wait_for(receive(), self._limits.silence)
             except TimeoutError:
-                raise TooSlowError from None
+                raise RefusedError(408, "the request stopped coming") from None
             if message["type"] == "http.request":
                 read += len(message.get("body", b""))
                 if read > self._limits.bytes:
-                    raise TooLargeError
+                    raise RefusedError(413, f"at most {self._limits.bytes} bytes a request")
                 complete = not message.get("more_body")
             return message
 
-        async def noted(message: Message) -> None:
-            nonlocal started
+        async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                started = True
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
-        try:
-            await self._app(scope, measured, noted)
-        except (TooLargeError, TooSlowError) as error:
-            if not started:
-                too_large = isinstance(error, TooLargeError)
-                await _answer(
-                    send,
-                    413 if too_large else 408,
-                    f"at most {self._limits.bytes} bytes a request"
-                    if too_large
-                    else "the request stopped coming",
-                )
+        await self._app(scope, measured, dressed)
 
     def _refused(self, path: str, headers: dict[str, str]) -> tuple[int, str] | None:
         if not self._door.known(headers.get("host", "")):

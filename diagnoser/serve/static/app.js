@@ -105,6 +105,7 @@ function finding(one, first) {
   const words = [one.rule, one.effect.replaceAll("_", " "), one.severity, `${Math.round(one.confidence * 100)} %`];
   box.append(made("p", words.join(" · "), "soft"), made("p", one.summary));
   for (const evidence of one.evidence) box.append(place(evidence));
+  if (one.gain) box.append(made("p", `Undoing it brought ${one.gain.change} ${one.gain.metric} (${one.gain.where})`, "soft"));
   for (const fix of one.fixes) {
     box.append(made("p", `Fix, risk ${fix.risk}${fix.restart ? ", restart" : ""}${fix.undo ? `; undo: ${fix.undo}` : ""}`));
     box.append(made("div", fix.command, "command"));
