@@ -98,6 +98,11 @@ def parser() -> argparse.ArgumentParser:
         help="the year of time stamps that have none (default: this year)",
     )
     options.add_argument(
+        "--follow",
+        action="store_true",
+        help="keep reading a log that is being written (a file, or that of one --host) and show what comes up",
+    )
+    options.add_argument(
         "--workers", type=_positive, metavar="N", help="how many processes read large files (default: 1)"
     )
     options.add_argument(
@@ -158,6 +163,10 @@ def run(arguments: list[str]) -> int:
     )
     if options.baseline:
         return baseline.run(options, settings)
+    if options.follow:
+        from diagnoser.cli import follow
+
+        return follow.run(options, settings)
     if options.host or options.hosts_file:
         return hosts.run(options, settings)
     if len(options.paths) == 1 and options.paths[0].endswith(".zst") and not options.explain:
