@@ -29,6 +29,7 @@ commands:
   collect     look at a machine and keep what was seen, to be diagnosed later
   probes      what is ever run on a machine by --host, all of it read-only
   rules       list, show, lint, test, graph the rules; draft one from a line
+  scan        diagnose many logs at once, on this machine or a Ray cluster
   serve       a page to paste logs into, and a REST API
   upgrade     what a change of versions will break or slow down
   schema      print the JSON Schema of the output or of rule files
