@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from diagnoser.agent.scan import local
+from diagnoser.agent.scan import work
 from diagnoser.agent.scan.engines import Policy
 from diagnoser.agent.scan.incidents import Incident, Row, Settings, group, read_incident
 from diagnoser.agent.scan.local import LocalEngine
 from diagnoser.agent.scan.run import Scan, scan
+from diagnoser.agent.scan.work import Job, Result
 from diagnoser.agent.session import Options, run
 from diagnoser.inference.diagnose import Judged
+from diagnoser.sources import Limits
 from diagnoser.sources.remote import File
 
 STORY = Path(__file__).resolve().parents[2] / "fixtures" / "story"
@@ -92,7 +94,7 @@ def test_what_kills_its_reader_is_set_apart(
         return read_incident(incident, settings)
 
     wanted = {row.incident: row for row in scan([str(tmp_path)], LocalEngine(1), SETTINGS).rows}
-    monkeypatch.setattr(local, "read_incident", poisoned)
+    monkeypatch.setattr(work, "read_incident", poisoned)
     found = scan([str(tmp_path)], LocalEngine(workers), SETTINGS, policy=Policy(attempts=2, timeout_s=3))
     errors = {row.incident[len(str(tmp_path)) :]: row.error or "" for row in found.rows if row.error}
     assert "signal 9" in errors.pop("/gpu-02/slow.log")
@@ -109,14 +111,14 @@ class Counting:
         self.given: list[str] = []
         self._stop_after = stop_after
 
-    def rows(
-        self, incidents: Iterable[Incident], settings: Settings, policy: Policy
-    ) -> Iterator[tuple[Incident, Row]]:
-        for incident, row in LocalEngine(1).rows(incidents, settings, policy):
+    def results(
+        self, jobs: Iterable[Job], settings: Settings, policy: Policy
+    ) -> Iterator[tuple[Job, Result]]:
+        for job, result in LocalEngine(1).results(jobs, settings, policy):
             if len(self.given) == self._stop_after:
                 raise KeyboardInterrupt
-            self.given.append(incident.name)
-            yield incident, row
+            self.given.append(job.name)
+            yield job, result
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
@@ -200,3 +202,24 @@ def test_wrong_calls(capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no such file" in said
     assert said.count("diagnose:") == 4
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_large_file_is_read_in_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    slow, table = (STORY / name for name in ("step6-triton-default.log", "step4-clean-gpus.txt"))
+    running = [line for line in slow.read_bytes().splitlines(keepends=True) if b" batch, " in line]
+    path = tmp_path / "server.log"
+    path.write_bytes(slow.read_bytes() + (b"".join(running) + table.read_bytes()) * 60)
+    (tmp_path / "long-line.log").write_bytes(
+        slow.read_bytes() + b"x" * (3 << 20) + b"\n" + slow.read_bytes() * 9
+    )
+    whole = scan([str(tmp_path)], LocalEngine(1), SETTINGS)
+    small = Limits(chunk_bytes=9000, hold_bytes=2000, segment_chunks=2)
+    monkeypatch.setattr(
+        Settings, "options", property(lambda self: Options(year=self.year, with_facts=False, limits=small))
+    )
+    monkeypatch.setattr(work, "SHARD_SEGMENTS", 3)
+    found = scan([str(tmp_path)], LocalEngine(workers), SETTINGS, split_bytes=50_000)
+    assert found == whole

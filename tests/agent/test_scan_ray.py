@@ -13,10 +13,11 @@ import pytest
 ray = pytest.importorskip("ray")
 
 from diagnoser.agent.scan.engines import Policy  # noqa: E402
-from diagnoser.agent.scan.incidents import Incident, Row, Settings  # noqa: E402
+from diagnoser.agent.scan.incidents import Row, Settings  # noqa: E402
 from diagnoser.agent.scan.local import LocalEngine  # noqa: E402
 from diagnoser.agent.scan.on_ray import RayEngine  # noqa: E402
 from diagnoser.agent.scan.run import scan  # noqa: E402
+from diagnoser.agent.scan.work import Job, Result  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +61,7 @@ def test_two_nodes_a_killed_worker_and_a_corrupt_file(cluster: Any, logs: Path) 
     def kill_one() -> None:
         for entry in Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and b"ray::read_incident" in (entry / "cmdline").read_bytes():
+                if entry.name.isdigit() and b"ray::work" in (entry / "cmdline").read_bytes():
                     os.kill(int(entry.name), signal.SIGKILL)
                     killed.append(int(entry.name))
                     return
@@ -87,10 +88,10 @@ class Stopping:
         self._after = after
         self.given = 0
 
-    def rows(
-        self, incidents: Iterable[Incident], settings: Settings, policy: Policy
-    ) -> Iterator[tuple[Incident, Row]]:
-        for one in self._engine.rows(incidents, settings, policy):
+    def results(
+        self, jobs: Iterable[Job], settings: Settings, policy: Policy
+    ) -> Iterator[tuple[Job, Result]]:
+        for one in self._engine.results(jobs, settings, policy):
             if self.given == self._after:
                 raise KeyboardInterrupt
             self.given += 1

@@ -1,9 +1,10 @@
-"""Who does the work. An engine gives a row for every incident, in any order; what fails is tried again, then told."""
+"""Who does the work. An engine gives a result for every job, in any order; what fails is tried again, then told."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from diagnoser.agent.scan.incidents import Incident, Row, Settings
+from diagnoser.agent.scan.incidents import Settings
+from diagnoser.agent.scan.work import Job, Result
 
 
 class Policy(NamedTuple):
@@ -18,24 +19,25 @@ class EngineError(Exception):
 
 
 class Engine(Protocol):
-    """Rows come as they are done. Ending the iteration ends the work."""
+    """Results come as they are done; a job that is given up has the row that says why. Ending the iteration ends the
+    work. While jobs run, ``jobs`` is asked again: what they give may be more work."""
 
-    def rows(
-        self, incidents: Iterable[Incident], settings: Settings, policy: Policy
-    ) -> Iterator[tuple[Incident, Row]]: ...
+    def results(
+        self, jobs: Iterable[Job], settings: Settings, policy: Policy
+    ) -> Iterator[tuple[Job, Result]]: ...
 
 
 class Tries:
-    """How often each incident has failed, and how."""
+    """How often each job has failed, and how."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._failed: dict[str, int] = {}
 
-    def again(self, incident: Incident) -> bool:
+    def again(self, job: Job) -> bool:
         """Note a failure; whether another attempt is due."""
-        self._failed[incident.name] = self._failed.get(incident.name, 0) + 1
-        return self._failed[incident.name] < self._policy.attempts
+        self._failed[job.name] = self._failed.get(job.name, 0) + 1
+        return self._failed[job.name] < self._policy.attempts
 
     def told(self, reason: str) -> str:
         """The sentence for the row of an incident that is given up."""

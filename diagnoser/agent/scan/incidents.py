@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from diagnoser.agent.session import Options, catalog_of, read_source
 from diagnoser.inference.diagnose import judge_readings
 from diagnoser.inference.diagnosis import Diagnosis, Finding
+from diagnoser.inference.reading import Reading
 from diagnoser.sources import Unreadable, label
 from diagnoser.sources.remote import File, open_files
 
@@ -22,6 +23,10 @@ class Incident(NamedTuple):
     @property
     def size(self) -> int:
         return sum(max(0, file.size) for file in self.files)
+
+    @property
+    def incident(self) -> "Incident":
+        return self
 
     @property
     def key(self) -> str:
@@ -110,11 +115,21 @@ def read_incident(incident: Incident, settings: Settings) -> Row:
         reading = read_source(source, catalog, options)
         notes += [f"{reading.name}: {note}" for note in reading.notes]
         readings.append(reading)
+    return _judged(incident, readings, notes, settings)
+
+
+def _judged(incident: Incident, readings: list[Reading], notes: list[str], settings: Settings) -> Row:
     if not any(reading.lines for reading in readings):
         return failed(incident, "; ".join(notes[:3]) or "it is empty")
-    diagnosis = judge_readings(readings, catalog.pack, with_facts=False).diagnosis
+    pack = catalog_of(settings.options).pack
+    diagnosis = judge_readings(readings, pack, with_facts=False).diagnosis
     end = max((reading.last_at for reading in readings if reading.last_at is not None), default=None)
     return _row(incident, diagnosis, notes, end)
+
+
+def judged_row(incident: Incident, reading: Reading, settings: Settings) -> Row:
+    """The row of an incident of one file whose reading is at hand."""
+    return _judged(incident, [reading], [f"{reading.name}: {note}" for note in reading.notes], settings)
 
 
 def failed(incident: Incident, error: str) -> Row:

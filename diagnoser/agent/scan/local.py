@@ -1,4 +1,4 @@
-"""The engine of one machine: a process a worker, each with one incident at a time, so that a dead one costs one try."""
+"""The engine of one machine: a process a worker, each with one job at a time, so that a dead one costs one try."""
 
 import sys
 import time
@@ -10,7 +10,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from diagnoser.agent.scan.engines import Policy, Tries
-from diagnoser.agent.scan.incidents import Incident, Row, Settings, failed, read_incident
+from diagnoser.agent.scan.incidents import Settings, failed
+from diagnoser.agent.scan.work import Job, Result, work
 from diagnoser.agent.session import catalog_of
 
 _LOOK_S = 1.0
@@ -20,12 +21,12 @@ _LOOK_S = 1.0
 class _Worker:
     process: BaseProcess
     pipe: Connection
-    incident: Incident | None = None
+    job: Job | None = None
     deadline: float = 0.0
 
-    def give(self, incident: Incident, timeout_s: float) -> None:
-        self.incident, self.deadline = incident, time.monotonic() + timeout_s
-        self.pipe.send(incident)
+    def give(self, job: Job, timeout_s: float) -> None:
+        self.job, self.deadline = job, time.monotonic() + timeout_s
+        self.pipe.send(job)
 
     def end(self) -> None:
         self.process.kill()
@@ -41,39 +42,39 @@ class LocalEngine:
         # A forked worker has the compiled rules already.
         self._context = get_context("fork" if sys.platform == "linux" else None)
 
-    def rows(
-        self, incidents: Iterable[Incident], settings: Settings, policy: Policy
-    ) -> Iterator[tuple[Incident, Row]]:
+    def results(
+        self, jobs: Iterable[Job], settings: Settings, policy: Policy
+    ) -> Iterator[tuple[Job, Result]]:
         catalog_of(settings.options)
-        waiting, tries = iter(incidents), Tries(policy)
-        again: deque[Incident] = deque()
+        waiting, tries = iter(jobs), Tries(policy)
+        again: deque[Job] = deque()
         team: list[_Worker] = []
         try:
             while True:
-                while len(team) < self._count or any(one.incident is None for one in team):
-                    incident = again.popleft() if again else next(waiting, None)
-                    if incident is None:
+                while len(team) < self._count or any(one.job is None for one in team):
+                    job = again.popleft() if again else next(waiting, None)
+                    if job is None:
                         break
-                    free = next((one for one in team if one.incident is None), None)
+                    free = next((one for one in team if one.job is None), None)
                     if free is None:
                         team.append(free := self._start(settings))
-                    free.give(incident, policy.timeout_s)
-                busy = [one for one in team if one.incident is not None]
+                    free.give(job, policy.timeout_s)
+                busy = [one for one in team if one.job is not None]
                 if not busy:
                     return
                 for worker in self._done(busy):
-                    incident = worker.incident
-                    assert incident is not None
-                    row, reason = self._answer(worker)
+                    job = worker.job
+                    assert job is not None
+                    result, reason = self._answer(worker)
                     if reason is not None:
                         team.remove(worker)
                         worker.end()
-                        if tries.again(incident):
-                            again.append(incident)
+                        if tries.again(job):
+                            again.append(job)
                             continue
-                        row = failed(incident, tries.told(reason))
-                    assert row is not None
-                    yield incident, row
+                        result = failed(job.incident, tries.told(reason))
+                    assert result is not None
+                    yield job, result
         finally:
             for worker in team:
                 worker.end()
@@ -95,7 +96,7 @@ class LocalEngine:
         return [one for one in busy if one.pipe in ready or now > one.deadline]
 
     @staticmethod
-    def _answer(worker: _Worker) -> tuple[Row | None, str | None]:
+    def _answer(worker: _Worker) -> tuple[Result | None, str | None]:
         """The row; or None and what went wrong."""
         if not worker.pipe.poll():
             return None, "reading it took too long"
@@ -105,7 +106,7 @@ class LocalEngine:
             worker.process.join(1)
             code = worker.process.exitcode
             return None, f"the process that read it was ended ({_how(code)})"
-        worker.incident = None
+        worker.job = None
         return row, reason
 
 
@@ -119,11 +120,11 @@ def _work(pipe: Connection, settings: Settings) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver ends its workers itself
     while True:
         try:
-            incident = pipe.recv()
+            job = pipe.recv()
         except (EOFError, OSError):
             return
         try:
-            answer: tuple[Row | None, str | None] = (read_incident(incident, settings), None)
-        except Exception as error:  # whatever it is, it is this incident's
+            answer: tuple[Result | None, str | None] = (work(job, settings), None)
+        except Exception as error:  # whatever it is, it is this job's
             answer = (None, f"reading it failed: {type(error).__name__}: {str(error)[:200]}")
         pipe.send(answer)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from diagnoser.agent.scan.engines import EngineError, Policy, Tries
-from diagnoser.agent.scan.incidents import Incident, Row, Settings, failed, read_incident
+from diagnoser.agent.scan.incidents import Settings, failed
+from diagnoser.agent.scan.work import Job, Result, work
 
 _AHEAD = 2
 """Tasks that wait for each core, so that none is idle while the driver looks elsewhere."""
@@ -37,43 +38,43 @@ class RayEngine:
             except Exception as error:  # Ray has many, and what matters is that there is no cluster
                 raise EngineError(f"Ray cannot be used: {str(error)[:300]}") from error
 
-    def rows(
-        self, incidents: Iterable[Incident], settings: Settings, policy: Policy
-    ) -> Iterator[tuple[Incident, Row]]:
+    def results(
+        self, jobs: Iterable[Job], settings: Settings, policy: Policy
+    ) -> Iterator[tuple[Job, Result]]:
         ray = self._ray
         # Ray's own retries do not tell a poisoned file from a lost node; they are counted here.
-        task = ray.remote(max_retries=0, num_cpus=1)(read_incident)
+        task = ray.remote(max_retries=0, num_cpus=1)(work)
         shared = ray.put(settings)
-        waiting, tries = iter(incidents), Tries(policy)
-        again: deque[Incident] = deque()
-        running: dict[Any, tuple[Incident, float]] = {}
+        waiting, tries = iter(jobs), Tries(policy)
+        again: deque[Job] = deque()
+        running: dict[Any, tuple[Job, float]] = {}
         try:
             while True:
                 while len(running) < _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1))):
-                    incident = again.popleft() if again else next(waiting, None)
-                    if incident is None:
+                    job = again.popleft() if again else next(waiting, None)
+                    if job is None:
                         break
-                    running[task.remote(incident, shared)] = (incident, time.monotonic())
+                    running[task.remote(job, shared)] = (job, time.monotonic())
                 if not running:
                     return
                 done, _ = ray.wait(list(running), num_returns=1, timeout=_LOOK_S)
                 now = time.monotonic()
                 late = [one for one, (_, began) in running.items() if now - began > policy.timeout_s]
                 for one in dict.fromkeys([*done, *late]):
-                    incident, _ = running.pop(one)
-                    row, reason = self._answer(one, late=one not in done)
+                    job, _ = running.pop(one)
+                    result, reason = self._answer(one, late=one not in done)
                     if reason is not None:
-                        if tries.again(incident):
-                            again.append(incident)
+                        if tries.again(job):
+                            again.append(job)
                             continue
-                        row = failed(incident, tries.told(reason))
-                    assert row is not None
-                    yield incident, row
+                        result = failed(job.incident, tries.told(reason))
+                    assert result is not None
+                    yield job, result
         finally:
             for one in running:
                 ray.cancel(one, force=True)
 
-    def _answer(self, task: Any, *, late: bool) -> tuple[Row | None, str | None]:
+    def _answer(self, task: Any, *, late: bool) -> tuple[Result | None, str | None]:
         ray = self._ray
         if late:
             ray.cancel(task, force=True)

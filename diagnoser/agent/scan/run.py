@@ -7,6 +7,7 @@ from typing import NamedTuple
 from diagnoser.agent.scan.engines import Engine, Policy
 from diagnoser.agent.scan.incidents import Incident, Row, Settings, group
 from diagnoser.agent.scan.state import State
+from diagnoser.agent.scan.work import SPLIT_BYTES, Work
 from diagnoser.inference.diagnosis import SEVERITY_RANK
 from diagnoser.sources import Limits, Unreadable
 from diagnoser.sources.remote import list_files
@@ -61,8 +62,12 @@ def scan(
     policy: Policy = Policy(),  # noqa: B008 - immutable
     state: Path | None = None,
     progress: Progress | None = None,
+    split_bytes: int = SPLIT_BYTES,
 ) -> Scan:
-    """Read and judge every incident below these paths. Raises SourceError, EngineError and OSError."""
+    """Read and judge every incident below these paths; files above ``split_bytes`` in shards.
+
+    Raises SourceError, EngineError and OSError.
+    """
     listed = list_files(paths, Limits())
     unreadable = [f"{one.name}: {one.reason}" for one in listed if isinstance(one, Unreadable)]
     incidents = group([one for one in listed if not isinstance(one, Unreadable)], by)
@@ -70,7 +75,7 @@ def scan(
     rows: list[Row] = []
     size = 0
     try:
-        for row in _rows(incidents, engine, settings, policy, kept):
+        for row in _rows(incidents, engine, settings, policy, kept, split_bytes):
             rows.append(row)
             size += row.bytes
             if progress is not None:
@@ -83,7 +88,12 @@ def scan(
 
 
 def _rows(
-    incidents: Sequence[Incident], engine: Engine, settings: Settings, policy: Policy, kept: State | None
+    incidents: Sequence[Incident],
+    engine: Engine,
+    settings: Settings,
+    policy: Policy,
+    kept: State | None,
+    split_bytes: int,
 ) -> Iterator[Row]:
     missing = []
     for incident in incidents:
@@ -94,10 +104,13 @@ def _rows(
             yield row
     # The largest first: one that is begun last keeps all others waiting.
     missing.sort(key=lambda incident: (-incident.size, incident.name))
-    for incident, row in engine.rows(missing, settings, policy):
-        if kept is not None:
-            kept.add(incident, row)
-        yield row
+    work = Work(missing, settings, split_bytes)
+    for job, result in engine.results(work, settings, policy):
+        row = work.done(job, result)
+        if row is not None:
+            if kept is not None:
+                kept.add(job.incident, row)
+            yield row
 
 
 def digest(rows: Sequence[Row]) -> Digest:
