@@ -49,6 +49,16 @@ def read_segment(segment: Segment, catalog: Catalog, carry: Carry) -> tuple[Read
     return reader.reading, Carry(reader.held, tuple(strip.pieces))
 
 
+def segments(source: Source, options: Options) -> Iterator[Segment]:
+    """The segments of a source's file. Raises IrregularError, also after some were given, and OSError."""
+    around: tuple[str, ...] | None = None
+    for stretch in stretches(source, options.limits):
+        if around is None:
+            first = next(chunks_of(stretch._replace(size=min(stretch.size, 1 << 20)), options.limits))
+            around = tuple(wrappers(first.data))
+        yield Segment(stretch, source.host, around, options.year, options.limits)
+
+
 _catalog: Catalog | None = None
 
 
@@ -85,7 +95,7 @@ class _Team:
     def add(self, file: _File) -> None:
         """Hand out a file's segments, as long as nothing speaks against it."""
         try:
-            for segment in self._segments(file.source):
+            for segment in segments(file.source, self.options):
                 self.queue.append((file, segment, self.pool.submit(_work, segment)))
                 file.waiting += 1
                 while len(self.queue) > _AHEAD * self.options.workers:
@@ -95,15 +105,6 @@ class _Team:
         except (IrregularError, OSError, BrokenProcessPool):
             file.broken = True
         file.planned = True
-
-    def _segments(self, source: Source) -> Iterator[Segment]:
-        options = self.options
-        around: tuple[str, ...] | None = None
-        for stretch in stretches(source, options.limits):
-            if around is None:
-                first = next(chunks_of(stretch._replace(size=min(stretch.size, 1 << 20)), options.limits))
-                around = tuple(wrappers(first.data))
-            yield Segment(stretch, source.host, around, options.year, options.limits)
 
     def merge_next(self) -> None:
         """Wait for the oldest segment and merge it into its file."""

@@ -30,6 +30,7 @@ commands:
   mcp         tools for agents, over standard input and output
   probes      what is ever run on a machine by --host, all of it read-only
   rules       list, show, lint, test, graph the rules; draft one from a line
+  scan        diagnose many logs at once, on this machine or a Ray cluster
   serve       a page to paste logs into, and a REST API
   upgrade     what a change of versions will break or slow down
   schema      print the JSON Schema of the output or of rule files
@@ -99,6 +100,11 @@ def parser() -> argparse.ArgumentParser:
         help="the year of time stamps that have none (default: this year)",
     )
     options.add_argument(
+        "--follow",
+        action="store_true",
+        help="keep reading a log that is being written (a file, or that of one --host) and show what comes up",
+    )
+    options.add_argument(
         "--workers", type=_positive, metavar="N", help="how many processes read large files (default: 1)"
     )
     options.add_argument(
@@ -159,6 +165,10 @@ def run(arguments: list[str]) -> int:
     )
     if options.baseline:
         return baseline.run(options, settings)
+    if options.follow:
+        from diagnoser.cli import follow
+
+        return follow.run(options, settings)
     if options.host or options.hosts_file:
         return hosts.run(options, settings)
     if len(options.paths) == 1 and options.paths[0].endswith(".zst") and not options.explain:

@@ -11,7 +11,19 @@ from typing import NoReturn
 
 from diagnoser.version import __version__
 
-COMMANDS = ("bench", "collect", "compare", "confirm", "mcp", "probes", "rules", "schema", "serve", "upgrade")
+COMMANDS = (
+    "bench",
+    "collect",
+    "compare",
+    "confirm",
+    "mcp",
+    "probes",
+    "rules",
+    "scan",
+    "schema",
+    "serve",
+    "upgrade",
+)
 
 
 def entry() -> None:

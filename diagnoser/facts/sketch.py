@@ -190,25 +190,16 @@ def extend_arrays(np: Any, sketches: Sequence[Sketch], begins: Any, values: Any,
 
     values, lines: int64 arrays of numpy; values below 2**44, none of the stretches empty, sums below 2**63.
     """
-    keys = values
-    binned = np.array([sketch.binned for sketch in sketches])
+    index = None
     if len(sketches) == 1:
         at_low, at_high = values.argmin(keepdims=True), values.argmax(keepdims=True)
-        keys = _bins(np, values) if binned[0] else values
     else:
         index = np.zeros(len(values), dtype=np.int64)
         index[begins[1:]] = 1
         index = np.cumsum(index)
         at_low = _first_places(np, values == np.minimum.reduceat(values, begins)[index], index)
         at_high = _first_places(np, values == np.maximum.reduceat(values, begins)[index], index)
-        if binned.any():
-            keys = _bins(np, values)
-            if not binned.all():
-                keys = np.where(binned[index], keys, values)
-        keys = index << _KEY_BITS | keys
-    kinds, counts = np.unique(keys, return_counts=True)
-    edges = np.searchsorted(kinds >> _KEY_BITS, np.arange(len(sketches) + 1)).tolist()
-    kinds, counts = (kinds & ((1 << _KEY_BITS) - 1)).tolist(), counts.tolist()
+    kinds, counts, edges, binned = _counted(np, sketches, index, values)
     ends = [*begins[1:].tolist(), len(values)]
     last_values, last_lines = (column[np.array(ends) - 1].tolist() for column in (values, lines))
     columns = (
@@ -219,13 +210,41 @@ def extend_arrays(np: Any, sketches: Sequence[Sketch], begins: Any, values: Any,
     for number, (sketch, (first, first_at, low, low_at, high, high_at, total)) in enumerate(
         zip(sketches, numbers, strict=True)
     ):
-        one = Sketch(binned=sketch.binned)
+        fresh = sketch.count == 0
+        one = sketch if fresh else Sketch()
+        one.binned = binned[number]
         one.count, one.total = ends[number] - int(begins[number]), total
         one.first, one.last = Mark(first, first_at), Mark(last_values[number], last_lines[number])
         one.low, one.high = Mark(low, low_at), Mark(high, high_at)
         start, stop = edges[number], edges[number + 1]
         one.counts = Counter(dict(zip(kinds[start:stop], counts[start:stop], strict=True)))
-        sketch.absorb(one)
+        if not fresh:
+            sketch.absorb(one)
+
+
+def _counted(
+    np: Any, sketches: Sequence[Sketch], index: Any, values: Any
+) -> tuple[list[int], list[int], list[int], list[bool]]:
+    """Values or bins with their counts, sketch by sketch, where each one's begin, and which are in bins.
+
+    index: the sketch of each value; None where there is one sketch.
+    """
+    binned = np.array([sketch.binned for sketch in sketches])
+    while True:
+        keys = values
+        if binned.any():
+            keys = _bins(np, values)
+            if not binned.all():
+                keys = np.where(binned[index], keys, values)
+        kinds, counts = np.unique(keys if index is None else index << _KEY_BITS | keys, return_counts=True)
+        edges = np.searchsorted(kinds >> _KEY_BITS, np.arange(len(sketches) + 1))
+        many = ~binned & (np.diff(edges) > KEPT_VALUES)
+        if not many.any():
+            break
+        binned |= many
+    if index is not None:
+        kinds &= (1 << _KEY_BITS) - 1
+    return kinds.tolist(), counts.tolist(), edges.tolist(), binned.tolist()
 
 
 def _first_places(np: Any, where: Any, index: Any) -> Any:

@@ -21,6 +21,7 @@ _SHAPES: Mapping[str, str] = {
     "container": r"[A-Za-z0-9][\w.-]{0,127}",
     "unit": r"[A-Za-z0-9@_][\w@.:\\-]{0,200}",
     "count": r"[1-9]\d{0,8}",
+    "offset": r"[1-9]\d{0,15}",
 }
 PATHS = "/usr/local/cuda/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/bin:/snap/bin"
 """Where a shell that is no login shell may not look: nvidia-smi, docker and dmesg are often there."""
@@ -124,6 +125,11 @@ z() {{ if command -v gzip >/dev/null 2>&1; then gzip -1c; else cat; fi; }}
 }} | z
 """
 
+_LOG_NEW = r"""
+f={path}; [ -r "$f" ] || {{ echo "it cannot be read by this user" >&2; exit 3; }}
+stat -L -c '%i %s' "$f"; printf '\036'; tail -c +{offset} "$f" | head -c 4194304
+"""
+
 COMMANDS: Mapping[str, Command] = {
     command.id: command
     for command in (
@@ -159,6 +165,7 @@ COMMANDS: Mapping[str, Command] = {
         Command("file", "head -c 200000 {path}", "a small file: the model's config.json", root=True),
         Command("log", _LOG, "a log: its beginning, its end, and the lines that messages hit", root=True, timeout_s=120,
                 limit_bytes=32 * MIB),
+        Command("log.new", _LOG_NEW, "what a log has new since the last look, for --follow", root=True),
         Command("log.docker", "docker logs --tail {count} {container} 2>&1", "a container's log", True, 60),
         Command("log.podman", "podman logs --tail {count} {container} 2>&1", "a container's log", True, 60),
         Command("log.journal", "journalctl -u {unit} --no-pager -o short-iso -n {count}", "a unit's log", root=True,
