@@ -1,7 +1,7 @@
 """How fast two sides are under like load, and whether the load itself changed."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from diagnoser.facts.base import Fact
@@ -14,6 +14,10 @@ MIN_LINES = 3
 HIGHER_IS_BETTER = ("decode_tok_s", "prefill_tok_s", "accept_len")
 LOWER_IS_BETTER = ("step_ms", "host_step_ms")
 LOAD = ("running_reqs", "queue_reqs", "prefill_new_tokens", "kv_usage")
+EVICTIONS = ("retracted_total", "preemptions_total")
+
+SHARE_CHANGED = 0.05
+"""By how much a share (of steps with a graph, of cached prompt tokens) moves before it counts as changed."""
 
 LOAD_CHANGED = 1.5
 """By which factor the median of a load metric moves before the load is said to have changed: the speed of a stream
@@ -39,7 +43,7 @@ class Change(NamedTuple):
 
 
 class LoadChange(NamedTuple):
-    """A load metric whose median moved."""
+    """A metric of the load, or of what the server does under it, that moved: its median or share on both sides."""
 
     metric: str
     before: float
@@ -75,15 +79,36 @@ def _by_load(facts: FactBase, metric: str) -> dict[int | None, SeriesStat]:
 
 def load_changes(before: FactBase, after: FactBase) -> list[LoadChange]:
     """What of the load moved by more than `LOAD_CHANGED`."""
-    found = []
-    for metric in LOAD:
-        one, other = _overall(before, metric), _overall(after, metric)
+    return [*_moved(before, after, LOAD), *_shifted(before, after, ("cache_hit",))]
+
+
+def behaviour_changes(before: FactBase, after: FactBase) -> list[LoadChange]:
+    """What the server does otherwise under its load: the share of steps with CUDA graphs, evictions of requests."""
+    return [*_shifted(before, after, ("cuda_graph",)), *_moved(before, after, EVICTIONS, missing=0.0)]
+
+
+def _moved(
+    before: FactBase, after: FactBase, metrics: Iterable[str], missing: float | None = None
+) -> Iterator[LoadChange]:
+    for metric in metrics:
+        one, other = _median(before, metric, missing), _median(after, metric, missing)
         if one is None or other is None:
             continue
-        low, high = sorted((one.median, other.median))
+        low, high = sorted((one, other))
         if high > max(1.0 if metric != "kv_usage" else 0.05, low * LOAD_CHANGED):
-            found.append(LoadChange(metric, one.median, other.median))
-    return found
+            yield LoadChange(metric, one, other)
+
+
+def _shifted(before: FactBase, after: FactBase, metrics: Iterable[str]) -> Iterator[LoadChange]:
+    for metric in metrics:
+        one, other = _median(before, metric, None), _median(after, metric, None)
+        if one is not None and other is not None and abs(one - other) >= SHARE_CHANGED:
+            yield LoadChange(metric, one, other)
+
+
+def _median(facts: FactBase, metric: str, missing: float | None) -> float | None:
+    stat = _overall(facts, metric)
+    return missing if stat is None else stat.median
 
 
 def _overall(facts: FactBase, metric: str) -> SeriesStat | None:
