@@ -91,7 +91,7 @@ def _lines(found: "Upgrade", causes: Mapping[str, Mapping[str, Any]], *, everyth
     if found.defaults:
         yield from ("", "Defaults that move")
         for default, old, new in found.defaults:
-            yield f"  {default.subject}: {old} -> {new} ({default.moves}{_where(default)})"
+            yield f"  {default}: {old} -> {new} ({default.moves}{_where(default)})"
     if not any(advice) and not found.defaults:
         yield "No rule knows of a difference that matters."
 
@@ -128,7 +128,7 @@ def _as_json(found: "Upgrade", causes: Mapping[str, Mapping[str, Any]]) -> dict[
         **{name: rows(rules) for name, rules in found.advice._asdict().items()},
         "defaults": [
             {
-                "name": str(default.subject),
+                "name": str(default),
                 "before": old,
                 "after": new,
                 "moves": default.moves,

@@ -33,6 +33,9 @@ class Default(NamedTuple):
         field = "name" if self.kind == "attention_backend" else ""
         return Subject(self.area, self.kind, self.name, field)
 
+    def __str__(self) -> str:
+        return "attention backend" if self.kind == "attention_backend" else self.name
+
     def at(self, version: str) -> Value:
         """The value in a release; None where it was not read."""
         for spec, value in self.ranges:
