@@ -107,4 +107,4 @@ def _share(rule: str, cause: Mapping[str, Any], metric: str, sign: int, half: fl
 
 def _exceeds(total: float, known: Sequence[float], half: float) -> bool:
     losses, gains = sum(one for one in known if one < 0), sum(one for one in known if one > 0)
-    return losses < total - half or gains > total + half if known else False
+    return losses < min(total, 0.0) - half or gains > max(total, 0.0) + half

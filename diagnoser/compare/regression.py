@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from diagnoser.compare.attribution import Attribution, attribute
 from diagnoser.compare.defaults import filled
 from diagnoser.compare.differences import Difference, differences
-from diagnoser.compare.speeds import Change, LoadChange, behaviour_changes, changes, load_changes
+from diagnoser.compare.speeds import Change, LoadChange, Speed, behaviour_changes, changes, load_changes
 from diagnoser.compare.subjects import stated
 from diagnoser.compare.watched import Watchers, fields_read
 from diagnoser.facts.base import Fact
@@ -45,7 +45,7 @@ class Side(NamedTuple):
 class Measure(NamedTuple):
     """What decides: a metric, its value on both sides, and log(after / before) with half its interval.
 
-    Positive is better, whatever the metric.
+    Positive is better, whatever the metric. at: the load that it was seen under, where others changed otherwise.
     """
 
     metric: str
@@ -53,6 +53,7 @@ class Measure(NamedTuple):
     after: float
     effect: float
     half: float
+    at: Speed | None = None
 
     @property
     def interval(self) -> tuple[float, float, float]:
@@ -168,10 +169,15 @@ def _slowing(causes: Sequence[Cause]) -> list[str]:
 
 
 def _of_logs(speeds: Sequence[Change], half: float) -> Measure | None:
+    """The speed of all like loads together, or of the one that lost most where they did not change alike."""
     if not speeds:
         return None
-    most = max(speeds[0].speeds, key=lambda speed: min(speed.lines))
-    return Measure(speeds[0].metric, most.before, most.after, speeds[0].effect, half)
+    first = speeds[0]
+    one = first.worst(half)
+    if one is not None:
+        return Measure(first.metric, one.before, one.after, one.better, half, one)
+    most = max(first.speeds, key=lambda speed: min(speed.lines))
+    return Measure(first.metric, most.before, most.after, first.effect, half)
 
 
 def _word(good: Side, bad: Side, measure: Measure | None) -> Word:

@@ -7,9 +7,12 @@ from typing import NamedTuple
 from diagnoser.facts.base import Fact
 from diagnoser.facts.engine import SeriesStat
 from diagnoser.facts.factbase import FactBase, Sightings
+from diagnoser.facts.series import SeriesAt
 
 MIN_LINES = 3
-"""Fewer lines at a number of running requests say nothing of the speed there."""
+"""Fewer lines under a load say nothing of the speed there."""
+
+MIN_SHARE = 0.1
 
 HIGHER_IS_BETTER = ("decode_tok_s", "prefill_tok_s", "accept_len")
 LOWER_IS_BETTER = ("step_ms", "host_step_ms")
@@ -25,21 +28,50 @@ at 1.5 times the batch differs by more than any noise (SGLang on an H200: 4.55 t
 
 
 class Speed(NamedTuple):
-    """One metric on both sides at the same number of running requests (None: at any). Medians of the lines."""
+    """One metric on both sides under one load. Medians of the lines.
+
+    running: how many requests ran (None: any number). context: how many tokens each of them held, by the lower end of
+    a range (`facts.series.CONTEXTS`); None: not told.
+    """
 
     metric: str
     running: int | None
+    context: int | None
     before: float
     after: float
     lines: tuple[int, int]
 
+    @property
+    def better(self) -> float:
+        """log(after / before), or its opposite where lower is better."""
+        sign = -1.0 if self.metric in LOWER_IS_BETTER else 1.0
+        return sign * math.log(self.after / self.before)
+
 
 class Change(NamedTuple):
-    """A metric's change: log(after / before) over all like loads, weighted by lines; positive is better."""
+    """A metric's change over all like loads; effects are logarithms, positive is better."""
 
     metric: str
-    effect: float
     speeds: tuple[Speed, ...]
+
+    @property
+    def effect(self) -> float:
+        """The mean over all like loads, weighted by their lines."""
+        weights = [min(speed.lines) for speed in self.speeds]
+        total = sum(weight * one.better for weight, one in zip(weights, self.speeds, strict=True))
+        return total / sum(weights)
+
+    def worst(self, half: float) -> Speed | None:
+        """The load that lost most, where loads differ by more than noise (half an interval) explains.
+
+        A load with less than a tenth of the lines does not count. None: all loads changed alike.
+        """
+        most = sum(min(speed.lines) for speed in self.speeds)
+        weighty = [speed for speed in self.speeds if min(speed.lines) >= MIN_SHARE * most]
+        changed = [speed.better for speed in weighty]
+        if not weighty or max(changed) - min(changed) <= 2 * half:
+            return None
+        return min(weighty, key=lambda speed: speed.better)
 
 
 class LoadChange(NamedTuple):
@@ -54,27 +86,43 @@ def changes(before: FactBase, after: FactBase) -> list[Change]:
     """Every speed that both sides show under a common load; the first decides."""
     found = []
     for metric in (*HIGHER_IS_BETTER, *LOWER_IS_BETTER):
-        one, other = _by_load(before, metric), _by_load(after, metric)
-        speeds = tuple(
-            Speed(metric, running, one[running].median, other[running].median,
-                  (one[running].count, other[running].count))
-            for running in sorted(one.keys() & other.keys(), key=lambda key: -1 if key is None else key)
-            if one[running].median > 0 and other[running].median > 0
-        )  # fmt: skip
-        if not speeds:
-            continue
-        sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
-        weights = [min(speed.lines) for speed in speeds]
-        logs = [sign * math.log(speed.after / speed.before) for speed in speeds]
-        effect = sum(weight * log for weight, log in zip(weights, logs, strict=True)) / sum(weights)
-        found.append(Change(metric, effect, speeds))
+        for by_load in (_by_context, _by_running):
+            one, other = by_load(before, metric), by_load(after, metric)
+            speeds = tuple(
+                Speed(
+                    metric, *load, one[load].median, other[load].median, (one[load].count, other[load].count)
+                )
+                for load in sorted(one.keys() & other.keys(), key=_order)
+                if one[load].median > 0 and other[load].median > 0
+            )
+            if speeds:
+                found.append(Change(metric, speeds))
+                break
     return found
 
 
-def _by_load(facts: FactBase, metric: str) -> dict[int | None, SeriesStat]:
+Load = tuple[int | None, int | None]
+"""(running requests, tokens that each holds)."""
+
+
+def _order(load: Load) -> tuple[int, int]:
+    return (-1 if load[0] is None else load[0], -1 if load[1] is None else load[1])
+
+
+def _by_context(facts: FactBase, metric: str) -> dict[Load, SeriesAt]:
+    return {
+        (fact.running, fact.context): fact
+        for fact, _ in facts.of(f"series_at:{metric}")
+        if isinstance(fact, SeriesAt) and fact.count >= MIN_LINES
+    }
+
+
+def _by_running(facts: FactBase, metric: str) -> dict[Load, SeriesStat]:
     """The statistics by number of running requests; those of all lines only where none is told."""
-    told = {stat.running: stat for stat in _stats(facts.of(f"series:{metric}")) if stat.count >= MIN_LINES}
-    return {running: stat for running, stat in told.items() if running is not None} or told
+    told: dict[Load, SeriesStat] = {
+        (stat.running, None): stat for stat in _stats(facts.of(f"series:{metric}")) if stat.count >= MIN_LINES
+    }
+    return {load: stat for load, stat in told.items() if load[0] is not None} or told
 
 
 def load_changes(before: FactBase, after: FactBase) -> list[LoadChange]:

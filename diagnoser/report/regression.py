@@ -5,11 +5,14 @@ from collections.abc import Iterator
 
 from diagnoser.compare.attribution import Share
 from diagnoser.compare.regression import Cause, Regression
+from diagnoser.compare.speeds import Speed
+from diagnoser.facts.series import CONTEXTS
 from diagnoser.report import markup
 from diagnoser.sources import label
 
 MAX_CONTEXT = 12
 MAX_FIXES = 2
+MAX_SPEEDS = 4
 
 _UNITS = {
     "decode_tok_s": "tok/s decoded",
@@ -33,10 +36,9 @@ def _lines(found: Regression, everything: bool) -> Iterator[str]:
     yield f"  before   {found.before}"
     yield f"  after    {found.after}"
     for change in found.speeds:
-        for speed in change.speeds[:4]:
-            at = f" at {speed.running} running" if speed.running is not None else ""
+        for speed in change.speeds[: None if everything else MAX_SPEEDS]:
             yield (
-                f"  {speed.metric}{at}: {speed.before:g} -> {speed.after:g} "
+                f"  {speed.metric}{load(speed)}: {speed.before:g} -> {speed.after:g} "
                 f"({speed.after / speed.before - 1:+.1%}; {speed.lines[0]} and {speed.lines[1]} lines)"
             )
     yield from (f"  server   {one.metric} {one.before:g} -> {one.after:g}" for one in found.behaviour)
@@ -93,7 +95,26 @@ def headline(found: Regression) -> str:
         return "The two sides cannot be compared in speed"
     one = found.measure
     unit = _UNITS.get(one.metric, one.metric)
-    return f"{found.word.capitalize()}: {one.before:.4g} -> {one.after:.4g} {unit}, {_effect(one.interval)}"
+    at = load(one.at) if one.at else ""
+    return (
+        f"{found.word.capitalize()}: {one.before:.4g} -> {one.after:.4g} {unit}{at}, {_effect(one.interval)}"
+    )
+
+
+def load(speed: Speed) -> str:
+    """Under which load, as in "at 4 running with 1k to 4k tokens each"."""
+    if speed.running is None:
+        return ""
+    if speed.context is None:
+        return f" at {speed.running} running"
+    place = CONTEXTS.index(speed.context)
+    low, each = f"{speed.context // 1024}k", " each" * (speed.running > 1)
+    if place + 1 == len(CONTEXTS):
+        held = f"more than {low}"
+    else:
+        high = f"{CONTEXTS[place + 1] // 1024}k"
+        held = f"{low} to {high}" if place else f"up to {high}"
+    return f" at {speed.running} running with {held} tokens{each}"
 
 
 def _effect(interval: tuple[float, float, float]) -> str:

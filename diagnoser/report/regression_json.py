@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from diagnoser.compare.attribution import Attribution
 from diagnoser.compare.differences import Difference
 from diagnoser.compare.regression import Cause, Regression, Word
+from diagnoser.compare.speeds import Speed
 from diagnoser.inference.diagnosis import Finding
 from diagnoser.sources import escaped
 
@@ -63,10 +64,12 @@ class Unexplained(EffectRange):
 
 
 class SpeedRead(_Model):
-    """Medians of one metric on both sides at the same number of running requests (null: at any)."""
+    """Medians of one metric on both sides at the same number of running requests (null: at any), each of which holds so
+    many tokens (the lower end of a range; null: not told)."""
 
     metric: str
     running: int | None
+    context: int | None
     before: float
     after: float
     lines: list[int]
@@ -81,7 +84,8 @@ class Moved(_Model):
 
 
 class RegressionFound(_Model):
-    """The whole answer. metric, before, after, effect: what decides; null where no speed is common."""
+    """The whole answer. metric, before, after, effect: what decides; null where no speed is common. at: the load
+    that it was seen under, where loads did not change alike."""
 
     schema_: Literal["diagnoser/regression/1"] = Field(default=SCHEMA, alias="schema")
     word: Word
@@ -89,6 +93,7 @@ class RegressionFound(_Model):
     before: float | None
     after: float | None
     effect: EffectRange | None
+    at: SpeedRead | None
     came: list[CauseFound]
     went: list[CauseFound]
     on_both: list[str]
@@ -112,6 +117,7 @@ def as_json(found: Regression) -> str:
         before=one.before if one else None,
         after=one.after if one else None,
         effect=_range(one.effect, one.half) if one else None,
+        at=_speed(one.at) if one and one.at else None,
         came=[_cause(cause) for cause in found.came],
         went=[_cause(cause) for cause in found.went],
         on_both=list(found.shared),
@@ -127,11 +133,7 @@ def as_json(found: Regression) -> str:
         unexplained=_unexplained(split) if split else None,
         context=[_difference(pair, rules) for pair, rules in found.context],
         folded=[_difference(pair) for pair in found.folded],
-        speeds=[
-            SpeedRead(**{**speed._asdict(), "lines": list(speed.lines)})
-            for change in found.speeds
-            for speed in change.speeds
-        ],
+        speeds=[_speed(speed) for change in found.speeds for speed in change.speeds],
         load=[Moved(**moved._asdict()) for moved in found.load],
         behaviour=[Moved(**moved._asdict()) for moved in found.behaviour],
         notes=list(found.notes),
@@ -148,6 +150,10 @@ def _range(effect: float, half: float) -> EffectRange:
     return EffectRange(
         effect=math.expm1(effect), low=math.expm1(effect - half), high=math.expm1(effect + half)
     )
+
+
+def _speed(speed: Speed) -> SpeedRead:
+    return SpeedRead(**{**speed._asdict(), "lines": list(speed.lines)})
 
 
 def _unexplained(split: Attribution) -> Unexplained:

@@ -184,13 +184,31 @@ def test_the_json_keeps_its_contract() -> None:
     assert RegressionFound.model_validate_json(answer).shares[0].rule == "triton-attn-default-sm120"
 
 
-def test_a_share_measured_under_another_load_is_not_forced_upon_what_was_seen() -> None:
-    """Triton costs 40 % behind a prompt of 10,000 tokens and nothing behind 39 (both measured on this H200)."""
+def test_speeds_are_held_beside_each_other_at_like_contexts() -> None:
+    """Triton costs 40 % behind a prompt of 10,000 tokens and nothing behind 39: both are in one log of this H200."""
     found = explain(*sides(H200 / "default.log", H200 / "triton.log"), Options())
-    assert found.word == "no difference seen"
+    assert found.word == "slower"
+    assert found.measure is not None
+    assert found.measure.at is not None
+    assert (found.measure.at.running, found.measure.at.context) == (1, 4096)
+    assert found.measure.interval[0] == pytest.approx(122.24 / 205.08 - 1, abs=1e-3)
+    by_context = {speed.context: speed.better for speed in found.speeds[0].speeds}
+    assert abs(by_context[0]) < 0.02
     assert found.attribution is not None
-    assert not found.attribution.carries_over
-    assert "smaller under this load than where they were measured" in report.as_text(found)
+    assert found.attribution.shares[0].rule == "attn-backend-slower-than-default"
+    assert found.attribution.left_is_noise
+    assert not found.attribution.exceeds
+    assert "at 1 running with 4k to 16k tokens, -40.4%" in report.as_text(found)
+
+
+def test_a_share_measured_elsewhere_is_not_forced_upon_what_was_seen() -> None:
+    causes = {"slow": {"gain": {"metric": "decode_tok_s", "change": "+68%", "where": "there"}}}
+    split = attribute(math.log(0.994), 0.03, "decode_tok_s", ["slow"], [], causes)
+    assert split.exceeds
+    assert not split.carries_over
+    as_seen = attribute(math.log(0.6), 0.03, "decode_tok_s", ["slow"], [], causes)
+    assert not as_seen.exceeds
+    assert as_seen.left_is_noise
 
 
 def test_a_bundle_is_a_side(tmp_path: Path) -> None:
