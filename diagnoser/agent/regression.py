@@ -1,17 +1,21 @@
 """Yesterday it was fast, today it is slow: both sides read, then held beside each other (`compare.regression`)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from diagnoser.agent.session import CallError, Options, catalog_of, run
+from diagnoser.agent.session import CallError, Options, Progress, catalog_of, run_sources
 from diagnoser.compare.regression import Measure, Regression, Side
 from diagnoser.compare.regression import explain as held_beside
 from diagnoser.experiment.comparison import NotComparableError, compare
 from diagnoser.experiment.importers import Measured, NotABenchmarkError, read
 from diagnoser.experiment.statistics import FLOORS, Arm, Launch, Noise, difference
 from diagnoser.facts.factbase import FactBase, merge_all
+from diagnoser.sources import Source, SourceError, Unreadable, open_sources
+from diagnoser.sources.hosts import bundle
+from diagnoser.sources.hosts.collect import sources
 
 RESULTS = frozenset([".json", ".jsonl", ".csv", ".md"])
 """What benchmark tools name their results; whether one is a result its content says."""
@@ -24,36 +28,56 @@ class Given(NamedTuple):
     measured: list[Measured]
 
 
-def explain(before: Sequence[str], after: Sequence[str], options: Options) -> Regression:
+def explain(
+    before: Sequence[str], after: Sequence[str], options: Options, progress: Progress | None = None
+) -> Regression:
     """What made the later side different. Raises `CallError` where a side cannot be read or holds nothing."""
-    good, bad = _given(before, options), _given(after, options)
+    good, bad = _given(before, options, progress), _given(after, options, progress)
     notes: list[str] = []
     measured = _benchmark(good.measured, bad.measured, notes)
     causes = catalog_of(options).pack.causes
     return held_beside(good.side, bad.side, causes, floor=_floor(), measured=measured, notes=notes)
 
 
-def _given(paths: Sequence[str], options: Options) -> Given:
-    """Logs and benchmark results among these paths, told apart by content."""
+def _given(paths: Sequence[str], options: Options, progress: Progress | None) -> Given:
+    """Logs, bundles and benchmark results among these paths, told apart by content."""
     measured: list[Measured] = []
     texts: list[str] = []
-    for path in paths:
-        inside = (
-            sorted(file for file in Path(path).rglob("*") if file.is_file()) if Path(path).is_dir() else []
-        )
-        for file in inside or [Path(path)]:
-            results = _measured(file)
+    seen: list[Source | Unreadable] = []
+    for file in _files(paths):
+        if results := _measured(file):
             measured += results
-            if not results:
-                texts.append(str(file))
+        elif file.name.endswith(".zst") and bundle.is_bundle(file):
+            seen += _collected(file)
+        else:
+            texts.append(str(file))
     name = ", ".join(paths)
-    judged = run(texts, options) if texts else []
+    given = chain(open_sources(texts, limits=options.limits) if texts else (), seen)
+    judged = run_sources(given, options, progress) if texts or seen else []
     if isinstance(judged, list):
         if not measured:
             raise CallError(f"{name}: nothing could be read: {'; '.join(judged) or 'it is empty'}")
         return Given(Side(name, None, FactBase()), measured)
     facts = merge_all(part.case.facts for part in judged.parts)
     return Given(Side(name, judged, facts), measured)
+
+
+def _files(paths: Sequence[str]) -> Iterator[Path]:
+    for path in map(Path, paths):
+        inside = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else []
+        yield from inside or [path]
+
+
+def _collected(file: Path) -> list[Source | Unreadable]:
+    """What a bundle holds of its one machine. Raises `CallError`."""
+    try:
+        machines = bundle.read(file)
+    except SourceError as error:
+        raise CallError(str(error)) from error
+    if len(machines) != 1:
+        names = ", ".join(machine.host for machine in machines[:8])
+        raise CallError(f"{file}: it holds {len(machines)} machines ({names}); collect the one that is meant")
+    return list(sources(machines[0].items))
 
 
 def _measured(file: Path) -> list[Measured]:

@@ -94,8 +94,15 @@ def run(
 
     Raises `CallError` where the options do not fit what was read.
     """
+    return run_sources(open_sources(paths, limits=options.limits), options, progress)
+
+
+def run_sources(
+    sources: Iterable[Source | Unreadable], options: Options = DEFAULTS, progress: Progress | None = None
+) -> Judged | list[str]:
+    """As `run`, of sources that are open already."""
     catalog = catalog_of(options)
-    read = read_sources(open_sources(paths, limits=options.limits), catalog, options, progress)
+    read = read_sources(sources, catalog, options, progress)
     counts = [reading.launches.count for reading in read.readings]
     if options.launch is not None and counts and options.launch > max(counts):
         many = "1 start" if max(counts) == 1 else f"{max(counts)} starts"

@@ -4,17 +4,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from diagnoser.agent.session import CallError, Options, catalog_of, run_text
+from diagnoser.compare.defaults import Default, moved
+from diagnoser.compare.subjects import Value
 from diagnoser.compare.upgrade import Advice, advise
 from diagnoser.facts.factbase import merge_all
 from diagnoser.inference.case import Case
 
 
 class Upgrade(NamedTuple):
-    """packages: both sides as read, name -> version."""
+    """packages: both sides as read, name -> version. defaults: those that move, with their value before and after."""
 
     before: dict[str, str]
     after: dict[str, str]
     advice: Advice
+    defaults: tuple[tuple[Default, Value, Value], ...]
 
 
 def upgrade(before: str, after: str, gpu: str | None, model: str | None, options: Options) -> Upgrade:
@@ -25,7 +28,19 @@ def upgrade(before: str, after: str, gpu: str | None, model: str | None, options
     # What stays on the machine is the same on both sides: an upgrade names what changes.
     kept = _case(before, gpu, model, options)
     changed = _case(_overlaid(before, after), gpu, model, options)
-    return Upgrade(kept.packages, changed.packages, advise(kept, changed, catalog_of(options).pack))
+    advice = advise(kept, changed, catalog_of(options).pack)
+    defaults = moved(kept.engines, changed.engines, _values(changed, "gpu", "arch"), _attention(changed))
+    return Upgrade(kept.packages, changed.packages, advice, tuple(defaults))
+
+
+def _values(case: Case, kind: str, field: str) -> frozenset[str]:
+    kinds = (kind, "gpu_name") if kind == "gpu" else (kind,)
+    found = {getattr(fact, field, None) for one in kinds for fact, _ in case.facts.of(one)}
+    return frozenset(str(value) for value in found if value is not None)
+
+
+def _attention(case: Case) -> str | None:
+    return next(iter(sorted(_values(case, "model", "attention"))), None)
 
 
 def _overlaid(before: str, after: str) -> str:

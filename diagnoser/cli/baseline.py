@@ -1,9 +1,11 @@
 """`diagnose --baseline GOOD BAD`: what made the later side different."""
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from diagnoser.cli.output import fail, give
+from diagnoser.cli.progress import Bar
 
 if TYPE_CHECKING:
     from diagnoser.agent.session import Options
@@ -31,11 +33,14 @@ def run(options: argparse.Namespace, settings: "Options") -> int:
     from diagnoser.report import regression as report
 
     try:
-        found = regression.explain(options.baseline, options.paths, settings)
+        with Bar(sys.stderr) as bar:
+            found = regression.explain(options.baseline, options.paths, settings, bar.update)
     except CallError as error:
         return fail(str(error))
     if options.format == "json":
-        text = report.as_json(found)
+        from diagnoser.report.regression_json import as_json
+
+        text = as_json(found)
     elif options.format == "markdown":
         text = report.as_markdown(found)
     else:

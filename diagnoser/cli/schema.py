@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-WHICH = ("diagnosis", "rule", "messages")
+WHICH = ("diagnosis", "regression", "rule", "messages")
 
 
 def run(arguments: list[str]) -> int:
@@ -15,7 +15,7 @@ def run(arguments: list[str]) -> int:
         nargs="?",
         choices=WHICH,
         default="diagnosis",
-        help="of the JSON output, of a rule file, of a messages file",
+        help="of the JSON output, of that of --baseline, of a rule file, of a messages file",
     )
     print(json.dumps(schema(options.parse_args(arguments).which), indent=2))
     return 0
@@ -27,6 +27,10 @@ def schema(which: str) -> dict[str, Any]:
         from diagnoser.inference.diagnosis import Diagnosis
 
         return Diagnosis.model_json_schema(by_alias=True, mode="serialization")
+    if which == "regression":
+        from diagnoser.report.regression_json import schema as of_regression
+
+        return of_regression()
     from diagnoser.rulebook.models import CauseFile, MessagesFile
 
     return (CauseFile if which == "rule" else MessagesFile).model_json_schema()

@@ -9,6 +9,7 @@ from diagnoser.cli.output import fail, give
 
 if TYPE_CHECKING:
     from diagnoser.agent.upgrade import Upgrade
+    from diagnoser.compare.defaults import Default
 
 PROGRAM = "diagnose upgrade"
 SCHEMA = "diagnoser/upgrade/1"
@@ -87,8 +88,17 @@ def _lines(found: "Upgrade", causes: Mapping[str, Mapping[str, Any]], *, everyth
                 yield from (f"           fix: {fix}" for fix in _fixes(cause)[:1])
         if not everything and len(rules) > MAX_SHOWN:
             yield f"  and {len(rules) - MAX_SHOWN} more (--all)"
-    if not any(advice):
+    if found.defaults:
+        yield from ("", "Defaults that move")
+        for default, old, new in found.defaults:
+            yield f"  {default}: {old} -> {new} ({default.moves}{_where(default)})"
+    if not any(advice) and not found.defaults:
         yield "No rule knows of a difference that matters."
+
+
+def _where(default: "Default") -> str:
+    limits = [*sorted(default.archs or ()), *([f"{default.attention} models"] if default.attention else [])]
+    return f"; on {', '.join(limits)}" if limits else ""
 
 
 def _fixes(cause: Mapping[str, Any]) -> list[str]:
@@ -116,4 +126,15 @@ def _as_json(found: "Upgrade", causes: Mapping[str, Mapping[str, Any]]) -> dict[
         "before": found.before,
         "after": found.after,
         **{name: rows(rules) for name, rules in found.advice._asdict().items()},
+        "defaults": [
+            {
+                "name": str(default),
+                "before": old,
+                "after": new,
+                "moves": default.moves,
+                "archs": sorted(default.archs or ()),
+                "attention": default.attention,
+            }
+            for default, old, new in found.defaults
+        ],
     }

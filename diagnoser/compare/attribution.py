@@ -25,10 +25,12 @@ _HIGHER = ("tok_s", "throughput")
 
 
 class Share(NamedTuple):
-    """A cause's part of the change as a logarithm, negative for a loss. effect None: nobody has measured it."""
+    """A cause's part of the change as a logarithm, negative for a loss, and half its interval: what was measured once
+    elsewhere is as uncertain as the change here. effect None: nobody has measured it."""
 
     rule: str
     effect: float | None
+    half: float
     measured: str | None
 
 
@@ -44,6 +46,11 @@ class Attribution(NamedTuple):
     left: float
     left_half: float
     exceeds: bool
+
+    @property
+    def carries_over(self) -> bool:
+        """Whether the measured shares agree with what was seen: they do not exceed it, or by no more than noise."""
+        return not self.exceeds or self.left_is_noise
 
     @property
     def left_is_noise(self) -> bool:
@@ -81,8 +88,8 @@ def attribute(
 
     total and half are logarithms; half is taken as the noise of every measured gain too.
     """
-    shares = [_share(rule, causes[rule], metric, -1) for rule in came]
-    shares += [_share(rule, causes[rule], metric, 1) for rule in went]
+    shares = [_share(rule, causes[rule], metric, -1, half) for rule in came]
+    shares += [_share(rule, causes[rule], metric, 1, half) for rule in went]
     known = [share.effect for share in shares if share.effect is not None]
     shares.sort(key=lambda share: (share.effect is None, -abs(share.effect or 0), share.rule))
     left = total - sum(known)
@@ -91,13 +98,13 @@ def attribute(
     )
 
 
-def _share(rule: str, cause: Mapping[str, Any], metric: str, sign: int) -> Share:
+def _share(rule: str, cause: Mapping[str, Any], metric: str, sign: int, half: float) -> Share:
     gain = gain_of(cause, metric)
     where = cause.get("gain")
     measured = f"{where['change']}, {where['where']}" if where and gain is not None else None
-    return Share(rule, None if gain is None else sign * gain, measured)
+    return Share(rule, None if gain is None else sign * gain, half, measured)
 
 
 def _exceeds(total: float, known: Sequence[float], half: float) -> bool:
     losses, gains = sum(one for one in known if one < 0), sum(one for one in known if one > 0)
-    return losses < total - half or gains > total + half if known else False
+    return losses < min(total, 0.0) - half or gains > max(total, 0.0) + half

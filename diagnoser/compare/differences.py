@@ -42,6 +42,11 @@ class Difference(NamedTuple):
     def __str__(self) -> str:
         return f"{self.subject}: {_shown(self.before)} -> {_shown(self.after)}"
 
+    @property
+    def of_defaults(self) -> bool:
+        """Whether a default moved: neither side stated it."""
+        return all(side is not None and side.assumed is not None for side in (self.before, self.after))
+
 
 def differences(before: Mapping[Subject, Stated], after: Mapping[Subject, Stated]) -> list[Difference]:
     """All differences, alike owners folded, in the order of area and name.
@@ -60,7 +65,7 @@ def differences(before: Mapping[Subject, Stated], after: Mapping[Subject, Stated
                 found.append(Difference(subject, one, other))
         elif subject.kind in listed and _is_set(subject, one or other):
             found.append(Difference(subject, one, other))
-    return _folded(found)
+    return _once(_folded(found))
 
 
 def _never(subject: Subject) -> bool:
@@ -88,6 +93,11 @@ def _is_set(subject: Subject, stated: Stated | None) -> bool:
     return subject.kind == "package" or str(stated.value).lower() not in _UNSET
 
 
+def _once(found: Iterable[Difference]) -> list[Difference]:
+    """What a log and a package list say alike (the version of NCCL) once."""
+    return list({str(one): one for one in reversed(list(found))}.values())[::-1]
+
+
 def _folded(found: Iterable[Difference]) -> list[Difference]:
     """What several alike owners say alike (eight cards with a low limit) as one."""
     alike: dict[tuple[object, ...], list[Difference]] = {}
@@ -104,4 +114,6 @@ def _value(stated: Stated | None) -> str:
 
 
 def _shown(stated: Stated | None) -> str:
-    return "not set" if stated is None or stated.value is None else str(stated.value)
+    if stated is None or stated.value is None:
+        return "not set"
+    return f"{stated.value} ({stated.assumed})" if stated.assumed else str(stated.value)

@@ -5,12 +5,13 @@ explains nothing of the change; one that the earlier side could not show, for la
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from diagnoser.compare.attribution import Attribution, attribute
+from diagnoser.compare.defaults import filled
 from diagnoser.compare.differences import Difference, differences
-from diagnoser.compare.speeds import Change, LoadChange, changes, load_changes
+from diagnoser.compare.speeds import Change, LoadChange, Speed, behaviour_changes, changes, load_changes
 from diagnoser.compare.subjects import stated
 from diagnoser.compare.watched import Watchers, fields_read
 from diagnoser.facts.base import Fact
@@ -34,11 +35,17 @@ class Side(NamedTuple):
     judged: Judged | None
     facts: FactBase
 
+    @property
+    def engines(self) -> dict[str, str | None]:
+        """Engine name -> its release, of all servers of the side."""
+        parts = self.judged.parts if self.judged else []
+        return {name: version for part in parts for name, version in part.case.engines.items()}
+
 
 class Measure(NamedTuple):
     """What decides: a metric, its value on both sides, and log(after / before) with half its interval.
 
-    Positive is better, whatever the metric.
+    Positive is better, whatever the metric. at: the load that it was seen under, where others changed otherwise.
     """
 
     metric: str
@@ -46,6 +53,7 @@ class Measure(NamedTuple):
     after: float
     effect: float
     half: float
+    at: Speed | None = None
 
     @property
     def interval(self) -> tuple[float, float, float]:
@@ -71,8 +79,10 @@ class Cause(NamedTuple):
 class Regression(NamedTuple):
     """The answer. measure: None where no speed is common.
 
-    came, went: causes that only the later or the earlier side has. shared: rules of causes on both. context:
-    differences that rules read though none of them fired for it, with these rules; folded: the rest.
+    came, went: causes that only the later or the earlier side has. shared: rules of causes on both. innocent: what
+    only the later side says that looks guilty and is known not to be. context: differences that rules read though none
+    of them fired for it, with these rules, and defaults that moved; folded: the rest. behaviour: what the server does
+    otherwise; load: what is asked of it.
     """
 
     before: str
@@ -83,10 +93,12 @@ class Regression(NamedTuple):
     came: tuple[Cause, ...]
     went: tuple[Cause, ...]
     shared: tuple[str, ...]
+    innocent: tuple[Finding, ...]
     context: tuple[tuple[Difference, tuple[str, ...]], ...]
     folded: tuple[Difference, ...]
     speeds: tuple[Change, ...]
     load: tuple[LoadChange, ...]
+    behaviour: tuple[LoadChange, ...]
     notes: tuple[str, ...]
 
 
@@ -106,7 +118,7 @@ def explain(
     """
     speeds = changes(good.facts, bad.facts)
     measure = measured or _of_logs(speeds, floor)
-    found = differences(stated(good.facts), stated(bad.facts))
+    found = differences(*filled(stated(good.facts), stated(bad.facts), good.engines, bad.engines))
     came, went = _only(bad, good, found, causes), _only(good, bad, found, causes)
     attribution = None
     if measure is not None:
@@ -130,12 +142,26 @@ def explain(
         tuple(sorted(came, key=rank)),
         tuple(sorted(went, key=rank)),
         tuple(sorted(_rules(good) & _rules(bad))),
-        tuple(pair for pair in rest if pair[1]),
-        tuple(one for one, rules in rest if not rules),
+        tuple(_innocent(good, bad)),
+        tuple(pair for pair in rest if pair[1] or pair[0].of_defaults),
+        tuple(one for one, rules in rest if not rules and not one.of_defaults),
         tuple(speeds),
         tuple(load_changes(good.facts, bad.facts)),
-        (*notes, *unmeasured),
+        tuple(behaviour_changes(good.facts, bad.facts)),
+        (*notes, *unmeasured, *_unlike(found)),
     )
+
+
+_LIKE = (("model", "architecture"), ("model", "path"), ("gpu_set", "arch"), ("gpu", "name"))
+"""What must agree for a change of speed to be a regression of one service."""
+
+
+def _unlike(found: Sequence[Difference]) -> Iterator[str]:
+    said = [
+        one for one in found if (one.subject.kind, one.subject.field) in _LIKE and one.before and one.after
+    ]
+    if said:
+        yield f"the sides are not alike, so a change of speed is no regression: {'; '.join(map(str, said[:2]))}"
 
 
 def _slowing(causes: Sequence[Cause]) -> list[str]:
@@ -143,10 +169,15 @@ def _slowing(causes: Sequence[Cause]) -> list[str]:
 
 
 def _of_logs(speeds: Sequence[Change], half: float) -> Measure | None:
+    """The speed of all like loads together, or of the one that lost most where they did not change alike."""
     if not speeds:
         return None
-    most = max(speeds[0].speeds, key=lambda speed: min(speed.lines))
-    return Measure(speeds[0].metric, most.before, most.after, speeds[0].effect, half)
+    first = speeds[0]
+    one = first.worst(half)
+    if one is not None:
+        return Measure(first.metric, one.before, one.after, one.better, half, one)
+    most = max(first.speeds, key=lambda speed: min(speed.lines))
+    return Measure(first.metric, most.before, most.after, first.effect, half)
 
 
 def _word(good: Side, bad: Side, measure: Measure | None) -> Word:
@@ -181,6 +212,16 @@ def _findings(side: Side) -> list[Finding]:
         and one.role in ("root", "consequence")
         and (one.severity != "info" or one.effect in SLOWER)
     ]
+
+
+def _innocent(good: Side, bad: Side) -> list[Finding]:
+    """Bystanders that only the later side has."""
+    if bad.judged is None:
+        return []
+    before = good.judged.diagnosis.findings if good.judged else []
+    known = {one.rule for one in before}
+    found = {one.rule: one for one in bad.judged.diagnosis.findings if one.kind == "bystander"}
+    return [one for rule, one in found.items() if rule not in known]
 
 
 def _only(

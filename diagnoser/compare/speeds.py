@@ -1,19 +1,26 @@
 """How fast two sides are under like load, and whether the load itself changed."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from diagnoser.facts.base import Fact
 from diagnoser.facts.engine import SeriesStat
 from diagnoser.facts.factbase import FactBase, Sightings
+from diagnoser.facts.series import SeriesAt
 
 MIN_LINES = 3
-"""Fewer lines at a number of running requests say nothing of the speed there."""
+"""Fewer lines under a load say nothing of the speed there."""
+
+MIN_SHARE = 0.1
 
 HIGHER_IS_BETTER = ("decode_tok_s", "prefill_tok_s", "accept_len")
 LOWER_IS_BETTER = ("step_ms", "host_step_ms")
 LOAD = ("running_reqs", "queue_reqs", "prefill_new_tokens", "kv_usage")
+EVICTIONS = ("retracted_total", "preemptions_total")
+
+SHARE_CHANGED = 0.05
+"""By how much a share (of steps with a graph, of cached prompt tokens) moves before it counts as changed."""
 
 LOAD_CHANGED = 1.5
 """By which factor the median of a load metric moves before the load is said to have changed: the speed of a stream
@@ -21,25 +28,54 @@ at 1.5 times the batch differs by more than any noise (SGLang on an H200: 4.55 t
 
 
 class Speed(NamedTuple):
-    """One metric on both sides at the same number of running requests (None: at any). Medians of the lines."""
+    """One metric on both sides under one load. Medians of the lines.
+
+    running: how many requests ran (None: any number). context: how many tokens each of them held, by the lower end of
+    a range (`facts.series.CONTEXTS`); None: not told.
+    """
 
     metric: str
     running: int | None
+    context: int | None
     before: float
     after: float
     lines: tuple[int, int]
 
+    @property
+    def better(self) -> float:
+        """log(after / before), or its opposite where lower is better."""
+        sign = -1.0 if self.metric in LOWER_IS_BETTER else 1.0
+        return sign * math.log(self.after / self.before)
+
 
 class Change(NamedTuple):
-    """A metric's change: log(after / before) over all like loads, weighted by lines; positive is better."""
+    """A metric's change over all like loads; effects are logarithms, positive is better."""
 
     metric: str
-    effect: float
     speeds: tuple[Speed, ...]
+
+    @property
+    def effect(self) -> float:
+        """The mean over all like loads, weighted by their lines."""
+        weights = [min(speed.lines) for speed in self.speeds]
+        total = sum(weight * one.better for weight, one in zip(weights, self.speeds, strict=True))
+        return total / sum(weights)
+
+    def worst(self, half: float) -> Speed | None:
+        """The load that lost most, where loads differ by more than noise (half an interval) explains.
+
+        A load with less than a tenth of the lines does not count. None: all loads changed alike.
+        """
+        most = sum(min(speed.lines) for speed in self.speeds)
+        weighty = [speed for speed in self.speeds if min(speed.lines) >= MIN_SHARE * most]
+        changed = [speed.better for speed in weighty]
+        if not weighty or max(changed) - min(changed) <= 2 * half:
+            return None
+        return min(weighty, key=lambda speed: speed.better)
 
 
 class LoadChange(NamedTuple):
-    """A load metric whose median moved."""
+    """A metric of the load, or of what the server does under it, that moved: its median or share on both sides."""
 
     metric: str
     before: float
@@ -50,40 +86,77 @@ def changes(before: FactBase, after: FactBase) -> list[Change]:
     """Every speed that both sides show under a common load; the first decides."""
     found = []
     for metric in (*HIGHER_IS_BETTER, *LOWER_IS_BETTER):
-        one, other = _by_load(before, metric), _by_load(after, metric)
-        speeds = tuple(
-            Speed(metric, running, one[running].median, other[running].median,
-                  (one[running].count, other[running].count))
-            for running in sorted(one.keys() & other.keys(), key=lambda key: -1 if key is None else key)
-            if one[running].median > 0 and other[running].median > 0
-        )  # fmt: skip
-        if not speeds:
-            continue
-        sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
-        weights = [min(speed.lines) for speed in speeds]
-        logs = [sign * math.log(speed.after / speed.before) for speed in speeds]
-        effect = sum(weight * log for weight, log in zip(weights, logs, strict=True)) / sum(weights)
-        found.append(Change(metric, effect, speeds))
+        for by_load in (_by_context, _by_running):
+            one, other = by_load(before, metric), by_load(after, metric)
+            speeds = tuple(
+                Speed(
+                    metric, *load, one[load].median, other[load].median, (one[load].count, other[load].count)
+                )
+                for load in sorted(one.keys() & other.keys(), key=_order)
+                if one[load].median > 0 and other[load].median > 0
+            )
+            if speeds:
+                found.append(Change(metric, speeds))
+                break
     return found
 
 
-def _by_load(facts: FactBase, metric: str) -> dict[int | None, SeriesStat]:
+Load = tuple[int | None, int | None]
+"""(running requests, tokens that each holds)."""
+
+
+def _order(load: Load) -> tuple[int, int]:
+    return (-1 if load[0] is None else load[0], -1 if load[1] is None else load[1])
+
+
+def _by_context(facts: FactBase, metric: str) -> dict[Load, SeriesAt]:
+    return {
+        (fact.running, fact.context): fact
+        for fact, _ in facts.of(f"series_at:{metric}")
+        if isinstance(fact, SeriesAt) and fact.count >= MIN_LINES
+    }
+
+
+def _by_running(facts: FactBase, metric: str) -> dict[Load, SeriesStat]:
     """The statistics by number of running requests; those of all lines only where none is told."""
-    told = {stat.running: stat for stat in _stats(facts.of(f"series:{metric}")) if stat.count >= MIN_LINES}
-    return {running: stat for running, stat in told.items() if running is not None} or told
+    told: dict[Load, SeriesStat] = {
+        (stat.running, None): stat for stat in _stats(facts.of(f"series:{metric}")) if stat.count >= MIN_LINES
+    }
+    return {load: stat for load, stat in told.items() if load[0] is not None} or told
 
 
 def load_changes(before: FactBase, after: FactBase) -> list[LoadChange]:
     """What of the load moved by more than `LOAD_CHANGED`."""
-    found = []
-    for metric in LOAD:
-        one, other = _overall(before, metric), _overall(after, metric)
+    return [*_moved(before, after, LOAD), *_shifted(before, after, ("cache_hit",))]
+
+
+def behaviour_changes(before: FactBase, after: FactBase) -> list[LoadChange]:
+    """What the server does otherwise under its load: the share of steps with CUDA graphs, evictions of requests."""
+    return [*_shifted(before, after, ("cuda_graph",)), *_moved(before, after, EVICTIONS, missing=0.0)]
+
+
+def _moved(
+    before: FactBase, after: FactBase, metrics: Iterable[str], missing: float | None = None
+) -> Iterator[LoadChange]:
+    for metric in metrics:
+        one, other = _median(before, metric, missing), _median(after, metric, missing)
         if one is None or other is None:
             continue
-        low, high = sorted((one.median, other.median))
+        low, high = sorted((one, other))
         if high > max(1.0 if metric != "kv_usage" else 0.05, low * LOAD_CHANGED):
-            found.append(LoadChange(metric, one.median, other.median))
-    return found
+            yield LoadChange(metric, one, other)
+
+
+def _shifted(before: FactBase, after: FactBase, metrics: Iterable[str]) -> Iterator[LoadChange]:
+    for metric in metrics:
+        one, other = _median(before, metric, None), _median(after, metric, None)
+        if one is not None and other is not None and abs(one - other) >= SHARE_CHANGED:
+            yield LoadChange(metric, one, other)
+
+
+def _median(facts: FactBase, metric: str, missing: float | None) -> float | None:
+    stat = _overall(facts, metric)
+    return missing if stat is None else stat.median
 
 
 def _overall(facts: FactBase, metric: str) -> SeriesStat | None:

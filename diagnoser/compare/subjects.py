@@ -37,7 +37,7 @@ class Subject(NamedTuple):
     field: str
 
     def __str__(self) -> str:
-        if self.area == "flags":
+        if self.area in ("flags", "environment"):
             return self.name
         words = self.name.replace("_", " ")
         return (
@@ -46,10 +46,11 @@ class Subject(NamedTuple):
 
 
 class Stated(NamedTuple):
-    """A value with the place where it was last stated."""
+    """A value with the place where it was last stated. assumed: whose default it is, where nobody stated it."""
 
     value: Value
     place: Sighting
+    assumed: str | None = None
 
 
 class _Shape(NamedTuple):
@@ -145,7 +146,16 @@ def same(subject: Subject, values: Iterable[Value]) -> bool:
     if share is not None and all(isinstance(value, int | float) for value in values):
         numbers = [float(value) for value in values if value is not None]
         return max(numbers) - min(numbers) <= share * max(map(abs, numbers))
+    if subject.name.endswith("cudagraph_mode"):
+        values = [_GRAPH_MODES.get(_plain(value), value) for value in values]
     return len({_plain(value) for value in values}) <= 1
+
+
+_GRAPH_MODES: Mapping[str, str] = {
+    "0": "none", "1": "piecewise", "2": "full", "[2,0]": "full_decode_only", "[2,1]": "full_and_piecewise",
+    "(2, 0)": "full_decode_only", "(2, 1)": "full_and_piecewise",
+}  # fmt: skip
+"""How vLLM prints the members of CUDAGraphMode (config/compilation.py), in some releases by number."""
 
 
 def _plain(value: Value) -> str:

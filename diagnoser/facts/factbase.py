@@ -151,7 +151,7 @@ class FactBase:
             if len(self.kinds.get(fact.kind, ())) >= KEPT_FAMILIES:
                 self.overfull.add(fact.kind)
                 return
-            tally = self._new(family)
+            tally = self.open_family(family)
         tally.add(sighting.at)
         kept = self.families[family]
         sightings = kept.get(fact)
@@ -185,14 +185,15 @@ class FactBase:
                 if fact in both:
                     both[fact] = both[fact].merge(_one(place))
             late = sorted((one for one in late if one[0] not in both), key=_late_place)[-KEPT_PLACES:]
-            merged._new(family)
+            merged.open_family(family)
             merged.families[family] = both
             if late:
                 merged.late[family] = late
             merged.tallies[family] = _join_tally(self.tallies.get(family), other.tallies.get(family))
         return merged
 
-    def _new(self, family: str) -> Tally:
+    def open_family(self, family: str) -> Tally:
+        """Begin a family that was not seen yet; its tally."""
         self.families[family] = {}
         self.kinds.setdefault(family.split(":", 1)[0], []).append(family)
         tally = self.tallies[family] = Tally()

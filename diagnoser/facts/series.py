@@ -1,8 +1,8 @@
 """Numbers that a server prints again and again, kept in flat memory and mergeable at any line.
 
-A store holds, by metric and number of running requests, a `Sketch`; by metric the means of minutes; and what
-the lines before a cut must tell those behind it (`Stream`, `Begun`), so that merging two stores gives exactly what
-reading both texts in one go gives.
+A store holds, by metric and number of running requests (and length of their contexts, `cell`), a `Sketch`; by metric
+the means of minutes; and what the lines before a cut must tell those behind it (`Stream`, `Begun`), so that merging two
+stores gives exactly what reading both texts in one go gives.
 
 Metrics beyond those of `SeriesStat`:
 
@@ -18,6 +18,7 @@ Metrics beyond those of `SeriesStat`:
 cuda_graph and cache_hit are shares of all lines or tokens: min, p05, median, p95 and max all hold the share.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
@@ -58,6 +59,25 @@ class SeriesTrend(Fact):
     @property
     def family(self) -> str:
         return f"series_trend:{self.metric}"
+
+
+class SeriesAt(Fact):
+    """The speed under one load: so many running requests with contexts of so many tokens each, on the average.
+
+    context: the lower end of a range of tokens (`CONTEXTS`). median within 0.4 %, as in `SeriesStat`.
+    """
+
+    kind: ClassVar[str] = "series_at"
+    kept: ClassVar[int] = 512
+    metric: str
+    running: int
+    context: int
+    count: int
+    median: float
+
+    @property
+    def family(self) -> str:
+        return f"series_at:{self.metric}"
 
 
 class Decode(NamedTuple):
@@ -247,7 +267,8 @@ class SeriesStore:
 
     def count_decode(self, line: Decode, *, mixed: bool) -> None:
         metric = "decode_mixed_tok_s" if mixed else "decode_tok_s"
-        self._count(metric, group(line.running), line.mark)
+        at_once = group(line.running) if mixed else cell(line.running, line.tokens)
+        self._count(metric, at_once, line.mark)
         if not mixed and line.at is not None:
             self.trend(metric).add(line.at // 60, 1, line.mark.value)
 
@@ -317,10 +338,35 @@ def group(running: int) -> int:
     return running // step * step
 
 
+CONTEXTS = (0, 1024, 4096, 16384, 65536, 262144)
+"""Ranges of tokens held by a request, by their lower ends: attention's part of a step grows with them, and within a
+range by no more than the range is wide."""
+
+CELL = 1 << 32
+"""What the numbers of `cell` count ranges in."""
+
+
+def cell(running: int, tokens: int | None) -> int:
+    """Under which number samples of so many running requests, which hold so many tokens together, are kept.
+
+    The low 32 bits are `group`, the rest is the place of the range in `CONTEXTS` from 1 on; 0: not known.
+
+    >>> cell(4, 8000) == 2 * 2**32 + 4, cell(4, None), cell(0, 100)
+    (True, 4, 0)
+    """
+    if tokens is None or running <= 0:
+        return group(running)
+    return bisect_right(CONTEXTS, tokens // running) * CELL + group(running)
+
+
 def _statistics(metric: str, sketches: Mapping[Key, Sketch]) -> Iterator[Stated]:
-    groups = sorted(
-        ((running, sketch) for (name, running), sketch in sketches.items() if name == metric), key=_by_running
-    )
+    loads: dict[int | None, Sketch] = {}
+    for (name, number), sketch in sketches.items():
+        if name == metric:
+            running = None if number is None else number % CELL
+            known = loads.get(running)
+            loads[running] = sketch if known is None else known.merge(sketch)
+    groups = sorted(loads.items(), key=_by_running)
     every = Sketch()
     for _, sketch in groups:
         every = every.merge(sketch)
@@ -331,6 +377,20 @@ def _statistics(metric: str, sketches: Mapping[Key, Sketch]) -> Iterator[Stated]
     for running, sketch in groups:
         if running is not None:
             yield from _stat(metric, running, sketch, None)
+    for (name, number), sketch in sorted(sketches.items(), key=lambda item: (item[0][0], item[0][1] or 0)):
+        if name == metric and number is not None and number >= CELL and sketch.first is not None:
+            context, running = divmod(number, CELL)
+            yield (
+                SeriesAt(
+                    metric=metric,
+                    running=running,
+                    context=CONTEXTS[context - 1],
+                    count=sketch.count,
+                    median=round(sketch.quantile(0.5), 4),
+                ),
+                sketch.first.line,
+                sketch.first.text,
+            )
 
 
 def _totals(sketches: Mapping[Key, Sketch]) -> Iterator[Stated]:

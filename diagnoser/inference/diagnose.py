@@ -91,9 +91,9 @@ def judge_readings(
     found = [candidate for part in parts for candidate in part.found]
     diagnosis = Diagnosis(
         version=__version__,
-        headline=_headline(known, pack),
-        server=_STATES[_all_started(parts)],
-        findings=combine([_findings(part, pack, named) for part in parts])
+        headline=headline(known, pack),
+        server=server_state(parts),
+        findings=combine([findings(part, pack, named) for part in parts])
         + [
             _engine_finding(text)
             for text in dict.fromkeys([*pack.problems, *(t for p in parts for t in p.broken)])
@@ -111,15 +111,20 @@ def judge_readings(
 
 
 def _judge(group: Sequence[Chosen], pack: Pack, named: Named, extra: FactBase | None) -> Part:
-    case = _case(group, pack, named, extra)
     started = _started([one.launch for one in group])
+    return judge_case(_case(group, pack, named, extra), started, pack, tuple(group))
+
+
+def judge_case(case: Case, started: bool | None, pack: Pack, group: tuple[Chosen, ...] = ()) -> Part:
+    """All rules held against what is known of one server."""
     broken: list[str] = []
     found = candidates(pack, case, broken)
     ranked = resolve((one for one in found if one.fired), pack.causes, started=started)
-    return Part(case, found, ranked, started, broken, tuple(group))
+    return Part(case, found, ranked, started, broken, group)
 
 
-def _findings(part: Part, pack: Pack, named: Named) -> list[Scored]:
+def findings(part: Part, pack: Pack, named: Named) -> list[Scored]:
+    """What is told of a part, by rank."""
     scored = [Scored(_finding(item, pack, named, part.case), item.score) for item in part.ranked]
     shown = {place.place for item in part.ranked for place in item.candidate.evidence}
     leading = part.ranked[0] if part.ranked else None
@@ -129,10 +134,10 @@ def _findings(part: Part, pack: Pack, named: Named) -> list[Scored]:
     return scored + [Scored(echo, 0.0) for echo in later]
 
 
-def _all_started(parts: Sequence[Part]) -> bool | None:
+def server_state(parts: Sequence[Part]) -> ServerState:
     """Not ready when one server is not; ready when all that tell are."""
     told = [part.started for part in parts if part.started is not None]
-    return all(told) if told else None
+    return _STATES[all(told) if told else None]
 
 
 def _choose(reading: Reading, launch: int | None, notes: list[str]) -> Launch | None:
@@ -230,7 +235,8 @@ def _engine_finding(text: str) -> Finding:
     )
 
 
-def _headline(known: Sequence[Ranked], pack: Pack) -> str:
+def headline(known: Sequence[Ranked], pack: Pack) -> str:
+    """The title of the leading finding."""
     if not known:
         return NO_KNOWN_CAUSE
     first = known[0].candidate

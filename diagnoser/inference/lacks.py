@@ -89,8 +89,8 @@ def _shown(lack: Lack, kinds: str) -> dict[str, Lack]:
 LACKS: Mapping[str, Lack] = {
     **_shown(LOG, "arch_mismatch attention_backend capacity cuda_error cuda_oom driver_too_old engine exception"),
     **_shown(LOG, "exited kernel_backend loader_error message model nccl_error nccl_progress nccl_version"),
-    **_shown(LOG, "nccl_version_mismatch nccl_warning nccl_watchdog ready series series_trend start_phase"),
-    **_shown(LOG, "unknown_arch"),
+    **_shown(LOG, "nccl_version_mismatch nccl_warning nccl_watchdog ready series series_at series_trend"),
+    **_shown(LOG, "start_phase unknown_arch"),
     **_shown(START, "server_arg"),
     **_shown(SMI, "driver gpu gpu_name gpu_process gpu_process_list gpu_set lost_gpu mig_instance smi"),
     **_shown(SAMPLES, "gpu_process_sample gpu_sample gpu_series"),

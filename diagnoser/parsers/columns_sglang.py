@@ -229,7 +229,8 @@ class _Batch:
         if lines._ACCEPT_LEN in chosen:
             table.put_by_running("accept_len", chosen[lines._ACCEPT_LEN], running, offsets, offsets >= 0)
         clean = ~(mixed | aside)
-        table.put_by_running("decode_tok_s", chosen[lines._RATE], running, offsets, clean)
+        tokens = self._column(lines._TOKENS)[decodes]
+        table.put_by_load("decode_tok_s", chosen[lines._RATE], running, tokens, offsets, clean)
         table.put_by_running("decode_mixed_tok_s", chosen[lines._RATE], running, offsets, mixed)
         table.put_trend("decode_tok_s", chosen[lines._RATE], clean)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby, islice
 
 from diagnoser.facts.lazy import lazy
-from diagnoser.facts.series import IDLE_GAP_S, Decode, SeriesStore, Stream, group
+from diagnoser.facts.series import IDLE_GAP_S, Decode, SeriesStore, Stream, cell, group
 from diagnoser.facts.sketch import SCALE, Mark
 from diagnoser.parsers.samples import MIN_PREFILL_TOKENS, Memo, Samples, matches, millionths, pattern
 from diagnoser.parsers.stamp import epoch
@@ -184,7 +184,7 @@ class _Schedulers:
         ]
         self._store.sketch("cuda_graph").extend([SCALE * on for on, _ in graphs], [at for _, at in graphs])
         self._by_running("accept_len", columns[_ACCEPT_LEN], columns[_RUNNING], offsets, set())
-        rates = self._by_running("decode_tok_s", columns[_RATE], columns[_RUNNING], offsets, aside)
+        rates = self._by_load(columns[_RATE], columns[_RUNNING], columns[_TOKENS], offsets, aside)
         for minute, start, stop in runs:
             clean = [
                 rate
@@ -238,6 +238,26 @@ class _Schedulers:
                 lines.append(offset)
         for at_once, (chosen, lines) in lists.items():
             self._store.sketch(metric, group(int(at_once))).extend(chosen, lines)
+        return values
+
+    def _by_load(
+        self,
+        texts: Sequence[bytes],
+        running: Sequence[bytes],
+        tokens: Sequence[bytes],
+        offsets: list[int],
+        aside: set[int],
+    ) -> list[int]:
+        """Speeds into the sketches of their loads, except the lines put aside; all speeds."""
+        values = [round(float(text) * SCALE) for text in texts]
+        lists: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(_two_lists)
+        for at_once, held, value, offset in zip(running, tokens, values, offsets, strict=True):
+            if offset not in aside:
+                chosen, lines = lists[cell(int(at_once), _int(held))]
+                chosen.append(value)
+                lines.append(offset)
+        for number, (chosen, lines) in lists.items():
+            self._store.sketch("decode_tok_s", number).extend(chosen, lines)
         return values
 
 

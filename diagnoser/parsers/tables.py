@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from diagnoser.facts.series import SeriesStore, group
+from diagnoser.facts.series import CELL, CONTEXTS, SeriesStore, group
 from diagnoser.facts.sketch import extend_arrays
 
 NONE = -1
@@ -53,14 +53,35 @@ class Table:
 
     def put_by_running(self, metric: str, values: Any, running: Any, offsets: Any, where: Any) -> None:
         """A column into the sketches of its numbers of running requests (in millionths), where it is to count."""
-        np = self._np
         where = where & (values >= 0)
         values, running, offsets = values[where], running[where], offsets[where]
         if not len(values):
             return
+        self._put_by(metric, self._groups(running), values, offsets)
+
+    def put_by_load(
+        self, metric: str, values: Any, running: Any, tokens: Any, offsets: Any, where: Any
+    ) -> None:
+        """The same, by the tokens that these requests hold too (in millionths, `NONE` where it is not told)."""
+        np = self._np
+        where = where & (values >= 0)
+        values, running, tokens, offsets = values[where], running[where], tokens[where], offsets[where]
+        if not len(values):
+            return
+        numbers = self._groups(running)
+        at_once = running // 1_000_000
+        known = (tokens >= 0) & (at_once > 0)
+        each = tokens // 1_000_000 // np.maximum(at_once, 1)
+        places = np.where(known, np.searchsorted(np.array(CONTEXTS), each, side="right"), 0)
+        self._put_by(metric, places * CELL + numbers, values, offsets)
+
+    def _groups(self, running: Any) -> Any:
+        np = self._np
         kinds, index = np.unique(running, return_inverse=True)
-        groups = [group(int(kind) // 1_000_000) for kind in kinds.tolist()]
-        numbers = np.array(groups)[index]
+        return np.array([group(int(kind) // 1_000_000) for kind in kinds.tolist()])[index]
+
+    def _put_by(self, metric: str, numbers: Any, values: Any, offsets: Any) -> None:
+        np = self._np
         order = np.argsort(numbers, kind="stable")
         numbers, values, offsets = numbers[order], values[order], offsets[order]
         begins = np.flatnonzero(np.diff(numbers, prepend=NONE))

@@ -1,19 +1,18 @@
-"""What made the later side different: as text, Markdown and JSON."""
+"""What made the later side different: as text and Markdown. JSON: `report.regression_json`."""
 
-import json
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from diagnoser.compare.attribution import Share
-from diagnoser.compare.differences import Difference
 from diagnoser.compare.regression import Cause, Regression
+from diagnoser.compare.speeds import Speed
+from diagnoser.facts.series import CONTEXTS
 from diagnoser.report import markup
-from diagnoser.sources import escaped, label
+from diagnoser.sources import label
 
-SCHEMA = "diagnoser/regression/1"
 MAX_CONTEXT = 12
 MAX_FIXES = 2
+MAX_SPEEDS = 4
 
 _UNITS = {
     "decode_tok_s": "tok/s decoded",
@@ -37,12 +36,12 @@ def _lines(found: Regression, everything: bool) -> Iterator[str]:
     yield f"  before   {found.before}"
     yield f"  after    {found.after}"
     for change in found.speeds:
-        for speed in change.speeds[:4]:
-            at = f" at {speed.running} running" if speed.running is not None else ""
+        for speed in change.speeds[: None if everything else MAX_SPEEDS]:
             yield (
-                f"  {speed.metric}{at}: {speed.before:g} -> {speed.after:g} "
+                f"  {speed.metric}{load(speed)}: {speed.before:g} -> {speed.after:g} "
                 f"({speed.after / speed.before - 1:+.1%}; {speed.lines[0]} and {speed.lines[1]} lines)"
             )
+    yield from (f"  server   {one.metric} {one.before:g} -> {one.after:g}" for one in found.behaviour)
     yield from (
         f"  load     {one.metric} {one.before:g} -> {one.after:g}: the traffic changed too"
         for one in found.load
@@ -61,17 +60,31 @@ def _lines(found: Regression, everything: bool) -> Iterator[str]:
     if found.context:
         yield from ("", "Context: differences that rules read, though none fires for them")
         for difference, rules in found.context[: None if everything else MAX_CONTEXT]:
-            yield f"  {difference}   ({', '.join(rules[:2])}{' ...' if len(rules) > 2 else ''})"
+            read_by = f"   ({', '.join(rules[:2])}{' ...' if len(rules) > 2 else ''})" if rules else ""
+            yield f"  {difference}{read_by}"
         if not everything and len(found.context) > MAX_CONTEXT:
             yield f"  and {len(found.context) - MAX_CONTEXT} more"
-    if found.folded:
-        many = (
-            f"{len(found.folded)} difference{'s' if len(found.folded) > 1 else ''} that no rule ties to speed"
-        )
-        yield from ("", many if everything else f"{many} (--all shows them)")
+    if found.folded or found.innocent:
+        yield from ("", _harmless(found) if everything else f"{_harmless(found)} (--all shows them)")
         if everything:
             yield from (f"  {one}" for one in found.folded)
+            yield from (f"  not it: {one.title} ({one.rule})" for one in found.innocent)
     yield from (f"note: {note}" for note in found.notes)
+
+
+def _harmless(found: Regression) -> str:
+    parts = []
+    if found.folded:
+        parts.append(
+            f"{len(found.folded)} difference{'s' * (len(found.folded) > 1)} that no rule ties to speed"
+        )
+    if found.innocent:
+        several = len(found.innocent) > 1
+        looks = "messages that look" if several else "message that looks"
+        parts.append(
+            f"{len(found.innocent)} new {looks} guilty and {'are' if several else 'is'} known not to be"
+        )
+    return ", ".join(parts)
 
 
 def headline(found: Regression) -> str:
@@ -82,7 +95,26 @@ def headline(found: Regression) -> str:
         return "The two sides cannot be compared in speed"
     one = found.measure
     unit = _UNITS.get(one.metric, one.metric)
-    return f"{found.word.capitalize()}: {one.before:.4g} -> {one.after:.4g} {unit}, {_effect(one.interval)}"
+    at = load(one.at) if one.at else ""
+    return (
+        f"{found.word.capitalize()}: {one.before:.4g} -> {one.after:.4g} {unit}{at}, {_effect(one.interval)}"
+    )
+
+
+def load(speed: Speed) -> str:
+    """Under which load, as in "at 4 running with 1k to 4k tokens each"."""
+    if speed.running is None:
+        return ""
+    if speed.context is None:
+        return f" at {speed.running} running"
+    place = CONTEXTS.index(speed.context)
+    low, each = f"{speed.context // 1024}k", " each" * (speed.running > 1)
+    if place + 1 == len(CONTEXTS):
+        held = f"more than {low}"
+    else:
+        high = f"{CONTEXTS[place + 1] // 1024}k"
+        held = f"{low} to {high}" if place else f"up to {high}"
+    return f" at {speed.running} running with {held} tokens{each}"
 
 
 def _effect(interval: tuple[float, float, float]) -> str:
@@ -96,7 +128,7 @@ def _cause(cause: Cause, share: Share | None, when: str) -> Iterator[str]:
     yield f"{title}  {one.confidence:.0%}"
     yield f"  {one.rule} · {one.effect.replace('_', ' ')} · {one.severity}"
     if share is not None and share.effect is not None:
-        yield f"  share    {math.expm1(share.effect):+.1%}  (measured {share.measured})"
+        yield f"  share    {_share(share)}  (measured {share.measured})"
     elif share is not None:
         yield "  share    not known: nobody has measured it alone"
     yield from (f"  differs  {difference}" for difference in cause.differences[:4])
@@ -108,6 +140,12 @@ def _cause(cause: Cause, share: Share | None, when: str) -> Iterator[str]:
         yield "  unsure   the other side holds nothing that would show it, so it may be old"
 
 
+def _share(share: Share) -> str:
+    assert share.effect is not None
+    low, high = share.effect - share.half, share.effect + share.half
+    return _effect((math.expm1(share.effect), math.expm1(low), math.expm1(high)))
+
+
 def _left(found: Regression) -> str:
     assert found.attribution is not None
     split = found.attribution
@@ -117,8 +155,13 @@ def _left(found: Regression) -> str:
     if not any(share.effect is not None for share in split.shares):
         return f"{_effect(interval)}: the whole change; no measured gain speaks for a part of it"
     words = f"{_effect(interval)} unexplained"
+    if not split.carries_over:
+        return (
+            f"{_effect(interval)} to be explained: the shares come to more than was seen, so either they are smaller "
+            "under this load than where they were measured, or something else made up for them"
+        )
     if split.exceeds:
-        words += "; what was measured elsewhere comes to more than was seen here"
+        words += "; the shares come to more than was seen, so something made up for a part of them"
     if split.left_is_noise:
         words += "; one launch on a side cannot tell that from nothing, so it is not claimed"
     return words
@@ -139,67 +182,10 @@ def as_markdown(found: Regression) -> str:
     if found.attribution is not None:
         for share in found.attribution.shares:
             if share.effect is not None:
-                lines.append(f"- share of {markup.code(share.rule)}: {math.expm1(share.effect):+.1%}")
+                lines.append(f"- share of {markup.code(share.rule)}: {_share(share)}")
         lines.append(f"- left: {markup.plain(_left(found))}")
     if found.context:
         lines += ["", "Context:", ""] + [f"- {markup.code(str(one))}" for one, _ in found.context]
-    if found.folded:
-        lines += ["", f"{len(found.folded)} more differences that no rule ties to speed."]
+    if found.folded or found.innocent:
+        lines += ["", f"{_harmless(found)}."]
     return "\n".join(lines) + "\n"
-
-
-def as_json(found: Regression) -> str:
-    """``{"schema", "word", "metric", "before", "after", "effect", "came", "went", "shares", ...}``: effects are
-    relative, 0.10 for ten percent better."""
-    split, one = found.attribution, found.measure
-    answer = {
-        "schema": SCHEMA,
-        "word": found.word,
-        "metric": one.metric if one else None,
-        "before": one.before if one else None,
-        "after": one.after if one else None,
-        "effect": dict(zip(("effect", "low", "high"), one.interval, strict=True)) if one else None,
-        "came": [_as_dict(cause) for cause in found.came],
-        "went": [_as_dict(cause) for cause in found.went],
-        "on_both": list(found.shared),
-        "shares": [
-            {
-                "rule": share.rule,
-                "effect": None if share.effect is None else math.expm1(share.effect),
-                "measured": share.measured,
-            }
-            for share in (split.shares if split else ())
-        ],
-        "unexplained": None
-        if split is None
-        else {
-            "effect": math.expm1(split.left),
-            "low": math.expm1(split.left - split.left_half),
-            "high": math.expm1(split.left + split.left_half),
-            "shares_exceed_change": split.exceeds,
-        },
-        "context": [{**_difference(pair), "rules": list(rules)} for pair, rules in found.context],
-        "folded": [_difference(folded) for folded in found.folded],
-        "speeds": [speed._asdict() for change in found.speeds for speed in change.speeds],
-        "load": [moved._asdict() for moved in found.load],
-        "notes": list(found.notes),
-    }
-    return escaped(json.dumps(answer, indent=2, ensure_ascii=False)) + "\n"
-
-
-def _as_dict(cause: Cause) -> dict[str, Any]:
-    finding = json.loads(cause.finding.model_dump_json())
-    return {
-        "finding": finding,
-        "differences": [_difference(one) for one in cause.differences],
-        "one_sided": cause.one_sided,
-    }
-
-
-def _difference(one: Difference) -> dict[str, Any]:
-    sides: Sequence[tuple[str, Any]] = (("before", one.before), ("after", one.after))
-    return {
-        "area": one.subject.area,
-        "subject": str(one.subject),
-        **{name: stated.value if stated else None for name, stated in sides},
-    }

@@ -1,16 +1,23 @@
 """Pairs of logs with known causes between them and many differences that mean nothing, composed by seed.
 
+    python -m tests.compare.pairs        # writes fixtures/pairs/composed anew
+
 The logs are real (SGLang on one H200) or in the exact format of a release (vLLM 0.11.0); what is changed in them are
 the lines and values that the cause changes (knowledge of SGLang 0.5.17 and vLLM 0.11.0), the speeds, and noise.
 """
 
+import json
 import random
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import zstandard
+
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+COMPOSED = FIXTURES / "pairs" / "composed"
+SEEDS = range(20)
 SGLANG = (FIXTURES / "captures" / "sglang_h200" / "healthy-0.5.17.log").read_text()
 VLLM = (FIXTURES / "vllm" / "01_healthy_start_v0.11.0_h100_tp2.log").read_text()
 SMI = (FIXTURES / "captures" / "h200" / "busy" / "q.txt").read_text()
@@ -26,6 +33,22 @@ HARMLESS_PACKAGES = (
     "rich",
     "Pygments",
     "psutil",
+    "tqdm",
+    "click",
+    "filelock",
+    "fsspec",
+    "httpx",
+    "Jinja2",
+    "MarkupSafe",
+    "orjson",
+    "pytz",
+    "PyYAML",
+    "regex",
+    "setuptools",
+    "typing_extensions",
+    "uvicorn",
+    "fastapi",
+    "starlette",
 )
 
 
@@ -73,6 +96,11 @@ def _eager(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if "apturing" not in line)
 
 
+def _no_prefix_cache(text: str) -> str:
+    changed = _asked("enable_prefix_caching", "False")(text)
+    return changed.replace("enable_prefix_caching=True", "enable_prefix_caching=False")
+
+
 def _no_graph(text: str) -> str:
     text = _set("disable_cuda_graph", "True")(text).replace("cuda graph: True", "cuda graph: False")
     return "\n".join(
@@ -102,13 +130,22 @@ def _capped(text: str) -> str:
 
 POWER = Injection("power-cap", 0.93, _capped)
 
+RADIX = Injection("radix-cache-off-by-flag", 0.97, _set("disable_radix_cache", "True"))
+CHUNKS = Injection("chunked-prefill-off", 0.95, _set("chunked_prefill_size", "-1"))
+
 SGLANG_CAUSES = (
+    RADIX,
+    CHUNKS,
     Injection("attn-backend-slower-than-default", 0.6, _triton),
     Injection("cuda-graph-off", 0.4, _no_graph),
     Injection("overlap-off-by-flag", 0.9, _set("disable_overlap_schedule", "True")),
     POWER,
 )
-VLLM_CAUSES = (Injection("enforce-eager", 0.6, _eager), POWER)
+VLLM_CAUSES = (
+    Injection("enforce-eager", 0.6, _eager),
+    Injection("prefix-cache-off", 0.95, _no_prefix_cache),
+    POWER,
+)
 
 Harmless = Callable[[random.Random, str], str]
 
@@ -140,20 +177,35 @@ def _jittered(pattern: str, share: float) -> Harmless:
     return edit
 
 
-def _updated(chance: random.Random, text: str) -> str:
-    """Packages of other versions that no server's speed hangs on."""
-    for name in chance.sample(HARMLESS_PACKAGES, 6):
-        text = re.sub(
-            rf"(?m)^({name} +)\d[\w.]*",
-            lambda found: f"{found[1]}{chance.randrange(1, 9)}.{chance.randrange(30)}",
-            text,
-        )
-    return text
+def _updated(name: str) -> Harmless:
+    """A package of another version that no server's speed hangs on."""
+
+    def edit(chance: random.Random, text: str) -> str:
+        version = f"{chance.randrange(1, 9)}.{chance.randrange(30)}"
+        return re.sub(rf"(?m)^({name} +)\d[\w.]*", lambda found: f"{found[1]}{version}", text)
+
+    return edit
 
 
+def _said(line: str) -> Harmless:
+    """A further line that looks bad and is known to mean nothing, behind the first line of the log."""
+
+    def edit(_: random.Random, text: str) -> str:
+        head, end, rest = text.partition("\n")
+        stamp = head.partition("]")[0] + "]" if head.startswith("[") else ""
+        return f"{head}{end}{stamp} {line}{end}{rest}"
+
+    return edit
+
+
+UPDATES: tuple[Harmless, ...] = tuple(map(_updated, HARMLESS_PACKAGES))
 SGLANG_NOISE: tuple[Harmless, ...] = (
+    _said(
+        "DeepGemm is enabled but the scale_fmt of checkpoint is not ue8m0. "
+        "This might cause accuracy degradation on Blackwell."
+    ),
     _shifted,
-    _updated,
+    *UPDATES,
     _jittered(r"(GPU Current Temp +: )(\d+)", 0.05),
     _jittered(r"(Memory Current Temp +: )(\d+)", 0.05),
     _renamed("random_seed", lambda chance: str(chance.randrange(10**9))),
@@ -176,7 +228,7 @@ SGLANG_NOISE: tuple[Harmless, ...] = (
 )
 VLLM_NOISE: tuple[Harmless, ...] = (
     _shifted,
-    _updated,
+    *UPDATES,
     _jittered(r"(pid=)(\d+)", 0.3),
     _jittered(r"(took )(\d+\.\d+)(?= seconds)", 0.05),
     _jittered(r"(Available KV cache memory: )(\d+\.\d+)", 0.004),
@@ -184,7 +236,7 @@ VLLM_NOISE: tuple[Harmless, ...] = (
     _jittered(r"(server process \[)(\d+)", 0.3),
     _jittered(r"(transform time: )(\d+\.\d+)", 0.05),
     _jittered(r"(10\.0\.0\.9:)(\d+)", 0.1),
-    _asked("port", "8123"),  # type: ignore[assignment]
+    lambda _, text: _asked("port", "8123")(text),
 )
 
 
@@ -199,7 +251,7 @@ def _speed(text: str, factor: float, chance: random.Random) -> str:
 
 
 def compose(seed: int) -> Pair:
-    """The pair of a seed: 1 to 3 causes of SGLang or the one of vLLM, and as much noise as there is."""
+    """The pair of a seed: 1 to 3 causes of SGLang or vLLM, and 5 to 40 differences that mean nothing."""
     chance = random.Random(seed)
     vllm = seed % 5 == 4
     base, known, noise = (VLLM, VLLM_CAUSES, VLLM_NOISE) if vllm else (SGLANG, SGLANG_CAUSES, SGLANG_NOISE)
@@ -209,10 +261,31 @@ def compose(seed: int) -> Pair:
     after = base
     for one in chosen:
         after, factor = one.edit(after), factor * one.factor
-    picked = chance.sample(noise, chance.randint(5, len(noise)))
-    for edit in picked:
-        after = edit(after) if edit is VLLM_NOISE[-1] else edit(chance, after)  # type: ignore[call-arg,arg-type]
+    harmless = 0
+    wanted = chance.randint(5, min(40, len(noise)))
+    for edit in chance.sample(noise, len(noise)):
+        edited = edit(chance, after)
+        harmless += edited != after
+        after = edited
+        if harmless == wanted:
+            break
     before = _speed(base, 1.0, chance)
     return Pair(
-        before, _speed(after, factor, chance), frozenset(one.rule for one in chosen), len(picked), factor
+        before, _speed(after, factor, chance), frozenset(one.rule for one in chosen), harmless, factor
     )
+
+
+def write() -> None:
+    """Write every pair with its truth."""
+    packer = zstandard.ZstdCompressor(level=19)
+    for seed in SEEDS:
+        pair, folder = compose(seed), COMPOSED / f"{seed:02d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "before.log.zst").write_bytes(packer.compress(pair.before.encode()))
+        (folder / "after.log.zst").write_bytes(packer.compress(pair.after.encode()))
+        truth = {"causes": sorted(pair.causes), "harmless": pair.harmless, "factor": round(pair.factor, 4)}
+        (folder / "truth.json").write_text(json.dumps(truth) + "\n")
+
+
+if __name__ == "__main__":
+    write()

@@ -35,6 +35,18 @@ def test_an_upgrade_that_cures() -> None:
     assert {"awq-no-marlin-old", "gptq-no-marlin-old"} <= set(advice.safe)
 
 
+def test_defaults_that_move_with_the_release() -> None:
+    def told(before: str, after: str, gpu: str | None = None) -> dict[str, tuple[object, object]]:
+        found = upgrade(before, after, gpu, None, DEFAULTS).defaults
+        return {str(default): (old, new) for default, old, new in found}
+
+    assert told("vllm==0.18.1", "vllm==0.22.1")["gpu_memory_utilization"] == (0.9, 0.92)
+    assert told("sglang==0.5.5", "sglang==0.5.9", "NVIDIA B200") == {
+        "attention backend": ("flashinfer", "trtllm_mha")
+    }
+    assert told("sglang==0.5.5", "sglang==0.5.9", "NVIDIA RTX PRO 6000 Blackwell Server Edition") == {}
+
+
 def test_the_same_versions_bring_nothing(tmp_path: Path) -> None:
     pins = tmp_path / "pins.txt"
     pins.write_text("Package  Version\n-------  -------\nsglang   0.5.9\ntorch    2.9.1\n")

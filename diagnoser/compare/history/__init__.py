@@ -1,0 +1,1 @@
+"""What was measured and diagnosed earlier: kept, found again, and each new result held against its own past."""
