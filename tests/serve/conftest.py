@@ -1,6 +1,7 @@
 """A real server on a free port of this machine."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -24,6 +25,8 @@ def serve() -> Iterator[Callable[..., str]]:
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
         thread.start()
+        while not server.started:
+            time.sleep(0.01)
         running.append((server, thread))
         return f"http://127.0.0.1:{socket.getsockname()[1]}"
 
