@@ -29,6 +29,7 @@ _SHOWN_BY: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(r"config\.json"), ("model",)),
     (re.compile(r"lscpu|/sys/|/proc/|df -h|ulimit|free -|cpu\.max|nproc"), ("host", "limits")),
     (re.compile(r"server_info"), ("server-info",)),
+    (re.compile(r"/metrics"), ("metrics",)),
     (re.compile(r"\blog\b"), ("log",)),
 )
 """The command of a question -> the probes that answer it."""

@@ -26,6 +26,7 @@ MODULES = (
     "other_engines",
     "bench_text",
     "json_documents",
+    "metrics",
 )
 
 

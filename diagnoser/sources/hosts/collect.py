@@ -52,8 +52,24 @@ PROBES: tuple[Probe, ...] = (
     Probe("packages", "server.packages", "pip freeze", ("package", "torch_build"), 1, server=True),
     Probe("model", "file", "config.json", ("model",), 0.5, server=True),
     Probe("server-info", "/get_server_info", "server info", _SERVER_FACTS, 1, server=True),
+    Probe("metrics", "/metrics", "metrics", ("series", "capacity"), 1, server=True),
     Probe("log", "log", "log", ("message", "exception", "series", "server_arg"), 5, server=True),
 )
+
+
+class Question(NamedTuple):
+    """A probe over HTTP: where to ask, what an answer begins with, and which engines know it."""
+
+    paths: tuple[str, ...]
+    begins: tuple[bytes, ...]
+    engines: frozenset[str]
+
+
+QUESTIONS = {
+    "server-info": Question(("/server_info", "/get_server_info"), (b"{",), frozenset(["sglang"])),
+    "metrics": Question(("/metrics",), (b"# HELP", b"# TYPE"), frozenset(["sglang", "vllm", "llama.cpp"])),
+}
+
 NEEDED = frozenset(["gpu", "log"])
 """What is always looked at; the rest can wait until a question asks for it."""
 
@@ -210,12 +226,12 @@ class Collector:
                 yield partial(self._log, probe, server)
             elif probe.id == "model":
                 yield partial(self._model, probe, server)
-            elif probe.id != "server-info":
+            elif probe.id not in QUESTIONS:
                 yield partial(
                     self._plain, probe, f"{probe.document} of process {server.pid}", {"pid": server.pid}
                 )
-            elif server.engine == "sglang":
-                yield partial(self._info, probe, server)
+            elif server.engine in QUESTIONS[probe.id].engines:
+                yield partial(self._asked, probe, server)
         for path in self._logs if probe.id == "log" else ():
             yield partial(self._file, probe, path)
 
@@ -293,21 +309,23 @@ class Collector:
             file = f"/proc/{server.pid}/root{file}"
         return self._plain(probe, file, {"path": file})
 
-    def _info(self, probe: Probe, server: Server) -> list[Item]:
+    def _asked(self, probe: Probe, server: Server) -> list[Item]:
+        """What the server answers over HTTP, on the first of its ports that does."""
+        question = QUESTIONS[probe.id]
         for port in server.ports[:4]:
-            for path in ("/server_info", "/get_server_info"):
+            for path in question.paths:
                 try:
                     reply = self._host.get(port, path)
                 except ChannelError:
                     break
-                if reply.status == 200 and reply.body.startswith(b"{"):
+                if reply.status == 200 and reply.body.startswith(question.begins):
                     name = f"GET 127.0.0.1:{port}{path}"
                     self._row(probe, name, 0, len(reply.body), 0.0, None)
-                    return [self._item(name, reply.body + b"\n")]
+                    return [self._item(name, reply.body.rstrip(b"\n") + b"\n")]
         if not server.ports:
             return []
         return self._failed(
-            probe, f"server info of process {server.pid}", "no port of it answers with its settings"
+            probe, f"{probe.document} of process {server.pid}", "no port of it answers with it"
         )
 
     def _item(self, name: str, text: bytes, note: str | None = None) -> Item:
