@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import get_args
 
 from diagnoser.agent import session
 from diagnoser.experiment.change import ACTIONS, Action, Change, Changes
 from diagnoser.experiment.plan import DEFAULT_WORKLOAD
-from diagnoser.experiment.starting import Diagnosed
+from diagnoser.experiment.starting import Diagnosed, Proposal, Reader
 from diagnoser.inference.diagnosis import Finding, FixText
 from diagnoser.inference.resolve import FATAL
 from diagnoser.rulebook.book import default_folders, pack_for
@@ -19,14 +19,6 @@ WORKLOADS = {
     "prefill_long_prompt": "prefill_long",
 }
 """Workloads that rules name, and the one that measures the same thing here."""
-
-
-class Proposal(NamedTuple):
-    """What to put to the test, and the workload that exercises the cause."""
-
-    rule: str
-    changes: Changes
-    workload: str
 
 
 def change_of(fix: FixText) -> Change | None:
@@ -81,3 +73,48 @@ def fatal(log: Path) -> Diagnosed | None:
             fix = f" (fix: {cause.fixes[0].command})" if cause.fixes else ""
             return Diagnosed(cause.rule, f"{cause.title}{fix}", _changes(cause))
     return None
+
+
+def slow(log: Path) -> Proposal | None:
+    """What the log of a server that runs should be put to the test for."""
+    found = proposed([log])
+    return None if isinstance(found, str) else found
+
+
+READER = Reader(fatal, slow)
+
+
+def flags_of(log: Path) -> dict[str, str | int | float | bool | None]:
+    """The flags that a log tells, by their names with underscores; empty where it tells none."""
+    judged = session.run([log])
+    if isinstance(judged, list):
+        return {}
+    return {
+        fact.fields["name"]: fact.fields.get("value")
+        for fact in judged.diagnosis.facts
+        if fact.kind == "server_arg"
+    }
+
+
+NAMED_BY_A_RULE = 0.1
+"""Suspicion of a difference that some rule's fix touches, beside a cause that was found with its probability."""
+
+
+def suspicion(names: Sequence[str], log: Path | None) -> list[float]:
+    """How much the rules suspect each difference (a flag or the names of variables): by the causes that were found in
+    the log of the bad side, else by the fixes of all rules. All alike where no rule names any."""
+    found = dict.fromkeys(names, 0.0)
+    keys = {word: name for name in names for word in name.split(" and ")}
+    for cause in pack_for(default_folders()).causes.values():
+        for fix in cause.get("fixes") or ():
+            for action in ACTIONS:
+                name = keys.get(str(fix.get(action)))
+                if name is not None:
+                    found[name] = max(found[name], NAMED_BY_A_RULE)
+    judged = session.run([log]) if log is not None else []
+    for finding in [] if isinstance(judged, list) else judged.diagnosis.causes:
+        for change in filter(None, map(change_of, finding.fixes)):
+            name = keys.get(change.name)
+            if name is not None:
+                found[name] = max(found[name], finding.confidence)
+    return [found[name] for name in names] if any(found.values()) else [1.0] * len(names)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 PROGRAM = "diagnose confirm"
 REFUTED, HARMFUL, INCONCLUSIVE, VOID, ROLLED_BACK, ROLLBACK_FAILED = 10, 11, 12, 13, 14, 15
 
+MAX_NOTES = 12
+
 EPILOG = """\
 exit code:
   0 confirmed   2 wrong call, or nothing was done   10 refuted   11 harmful   12 inconclusive   13 void or refused
@@ -24,6 +26,7 @@ examples:
   diagnose confirm server.log --url http://localhost:30000 --pid 4711              the plan
   diagnose confirm server.log --url http://localhost:30000 --pid 4711 --apply      the experiment
   diagnose confirm --host gpu-07 --url http://localhost:30000 --pid 4711 --set-flag --attention-backend=flashinfer
+  diagnose confirm --chain --command 'python -m sglang.launch_server ...' --url http://localhost:30000
   diagnose confirm --resume        go on with an experiment that was cut
   diagnose confirm --rollback      bring back the server of an experiment that was cut
 """
@@ -50,6 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--keep-fix", action="store_true", help="leave the change in place if it is confirmed"
     )
+    options.add_argument(
+        "--chain", action="store_true", help="a start that fails gets the fix of its own cause next"
+    )
     options.add_argument("--resume", action="store_true", help="go on with the experiment that was cut last")
     options.add_argument(
         "--rollback", action="store_true", help="bring back the server of an experiment that was cut"
@@ -65,6 +71,11 @@ def add_server(options: argparse.ArgumentParser) -> None:
     group.add_argument("--host", metavar="HOST", help="its machine, as ssh takes it (default: this one)")
     group.add_argument("--pid", type=int, metavar="N", help="its running process")
     group.add_argument("--command", metavar="CMD", help="the command that starts it, if it does not run")
+    group.add_argument("--unit", metavar="UNIT", help="its systemd unit")
+    group.add_argument("--user-unit", metavar="UNIT", help="its unit of the user's own manager")
+    group.add_argument("--container", metavar="NAME", help="its container of docker or podman")
+    group.add_argument("--launcher", metavar="CMD", help="a command that starts it: CMD start|stop|alive|log")
+    group.add_argument("--sudo", action="store_true", help="ask systemd, docker or podman with sudo -n")
     group.add_argument("--env", action="append", metavar="NAME=VALUE", help="a variable for --command")
     group.add_argument("--cwd", metavar="DIR", help="the folder for --command")
 
@@ -137,9 +148,10 @@ def run(arguments: list[str]) -> int:
         if sentence is not None:
             fail(sentence, PROGRAM)
             return VOID
+        from diagnoser.agent.causes import READER
         from diagnoser.experiment.confirm import run as experiment
 
-        return _conclude(made, experiment(made, hands, say, diagnosed))
+        return _conclude(experiment(made, hands, say, READER))
     except BusyError as error:
         fail(str(error), PROGRAM)
         return VOID
@@ -156,13 +168,6 @@ def say(words: str) -> None:
     print(f"  {printable(words)}", file=sys.stderr, flush=True)
 
 
-def diagnosed(log: Path) -> Any:
-    """What a log says ends a start; None where it says nothing of the kind."""
-    from diagnoser.agent.causes import fatal
-
-    return fatal(log)
-
-
 def _tell(plan: "Plan") -> None:
     from diagnoser.experiment.change import told
     from diagnoser.experiment.plan import smallest_seen
@@ -171,9 +176,12 @@ def _tell(plan: "Plan") -> None:
     first = "as it runs" if plan.was_up else "started by this"
     load = plan.load
     rate = f"{load.concurrency} at a time" if load.rate_per_s is None else f"{load.rate_per_s:g} a second"
-    print(f"Plan: {told(plan.changes)}, on {plan.host}")
+    what = told(plan.changes) if plan.changes else "whatever the log asks for"
+    print(f"Plan: {what}, on {plan.host}")
     print(f"  A         {plan.launcher.original[:600]} ({first})")
-    print(f"  B         the same with {told(plan.changes)}")
+    print(f"  B         the same with {what}")
+    if plan.chain:
+        print("  chain     a start that fails gets the fix of its own cause, up to four times")
     print(
         f"  order     A B, then A B and A B again while the verdict is open; {load.runs} runs a launch after warm-ups"
     )
@@ -185,13 +193,15 @@ def _tell(plan: "Plan") -> None:
         print(f"  warning   the gap of {plan.gap:.1%} is smaller than what three pairs can see")
     most = 2 * len(LOOK_LEVELS)
     print(f"  restarts  {'2 to ' + str(most) if plan.was_up else '3 to ' + str(most + 1)}", end="")
-    print(", the last brings the original back", end="")
+    print(
+        ", then nothing runs, as before" if plan.ends_down else ", the last brings the original back", end=""
+    )
     print(" unless the change is confirmed" if plan.keep_fix else "")
     ways = "death of this process" if not plan.remote else f"{plan.dead_man_s:.0f} s without a word from here"
     print(f"  undo      by itself on an error, Ctrl-C or {ways}; by hand: diagnose confirm --rollback")
 
 
-def _conclude(plan: "Plan", outcome: "Outcome") -> int:
+def _conclude(outcome: "Outcome") -> int:
     from diagnoser.experiment.change import told
     from diagnoser.experiment.statistics import Verdict
 
@@ -199,10 +209,14 @@ def _conclude(plan: "Plan", outcome: "Outcome") -> int:
         Verdict.CONFIRMED: 0, Verdict.REFUTED: REFUTED, Verdict.HARMFUL: HARMFUL, Verdict.INCONCLUSIVE: INCONCLUSIVE,
         Verdict.VOID: VOID, None: ROLLED_BACK,
     }  # fmt: skip
-    last = outcome.last
+    last, plan = outcome.last, outcome.plan
     print()
     if outcome.verdict is not None:
         print(f"{outcome.verdict.value.capitalize()}: {told(plan.changes)}")
+    if outcome.verdict is Verdict.CONFIRMED and last is None:
+        print("  as found the server does not start; with the change it does")
+    if plan.base and last is not None:
+        print(f"  both arms were started with {told(plan.base)}; without, the server does not start")
     if last is not None:
         found = last.interval
         print(f"  {plan.metric} better by {found.effect:+.1%} [{found.low:+.1%}, {found.high:+.1%}]")
@@ -222,14 +236,23 @@ def _conclude(plan: "Plan", outcome: "Outcome") -> int:
             )
     if outcome.error:
         print(f"  {outcome.error}")
+    for note in outcome.notes[:MAX_NOTES]:
+        print(f"  note      {note}")
+    if len(outcome.notes) > MAX_NOTES:
+        print(f"  and {len(outcome.notes) - MAX_NOTES} notes more, in {outcome.journal}")
     if outcome.restored is None:
         print("  the server runs with the change; undo: start it as it was")
         return codes[outcome.verdict]
     if not outcome.restored:
         print("  THE ORIGINAL SERVER IS NOT BACK. Try `diagnose confirm --rollback`, or by hand:")
         print(f"  {plan.launcher.original}")
+        if plan.remote:
+            wait = f"{plan.dead_man_s:.0f} s"
+            print(
+                f"  If {plan.host} is only out of reach, its dead-man brings the server back {wait} after it lost us."
+            )
         return ROLLBACK_FAILED
-    print("  the original server runs again")
+    print("  nothing runs, as before" if plan.ends_down else "  the original server runs again")
     return codes[outcome.verdict]
 
 
@@ -240,6 +263,7 @@ def _reach(plan: "Plan") -> "Hands":
 
 
 def _roll_back() -> int:
+    from diagnoser.agent.causes import READER
     from diagnoser.experiment import journal
     from diagnoser.experiment.recovery import roll_back
 
@@ -248,7 +272,7 @@ def _roll_back() -> int:
         print("no experiment is open; nothing was done")
         return 0
     for file in files:
-        if not roll_back(file, _reach, say, diagnosed):
+        if not roll_back(file, _reach, say, READER):
             fail(
                 f"the server of {file} could not be brought back; the plan is in the first line",
                 PROGRAM,
@@ -259,6 +283,7 @@ def _roll_back() -> int:
 
 
 def _resume() -> int:
+    from diagnoser.agent.causes import READER
     from diagnoser.experiment import journal
     from diagnoser.experiment.plan import Plan
     from diagnoser.experiment.recovery import NothingError, resume
@@ -270,14 +295,15 @@ def _resume() -> int:
     plan = Plan.from_plain(journal.read(file)[0]["plan"])
     _tell(plan)
     try:
-        return _conclude(plan, resume(file, _reach, say, diagnosed))
+        return _conclude(resume(file, _reach, say, READER))
     except NothingError as error:
         return fail(str(error), PROGRAM)
 
 
 def _watch(file: Path, pid: int) -> int:
+    from diagnoser.agent.causes import READER
     from diagnoser.experiment.journal import Process, started_at
     from diagnoser.experiment.recovery import watch
 
     started = started_at(pid)
-    return 0 if watch(file, Process(pid, started or 0), _reach, say, diagnosed) else ROLLBACK_FAILED
+    return 0 if watch(file, Process(pid, started or 0), _reach, say, READER) else ROLLBACK_FAILED

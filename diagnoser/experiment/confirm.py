@@ -13,18 +13,23 @@ from typing import Any, NamedTuple
 
 from diagnoser.experiment import journal, measuring, starting
 from diagnoser.experiment.change import Changes, told
+from diagnoser.experiment.guards.gpus import Smi
+from diagnoser.experiment.guards.launch import LaunchGuard, Record
 from diagnoser.experiment.hands import Hands, HandsError
 from diagnoser.experiment.journal import BusyError, Journal
 from diagnoser.experiment.launchers.process import adopt
 from diagnoser.experiment.load.client import UnusableError
-from diagnoser.experiment.measuring import VoidError
+from diagnoser.experiment.measuring import Measured, VoidError
 from diagnoser.experiment.outpost import Heart, Outpost, settle
-from diagnoser.experiment.plan import Plan
+from diagnoser.experiment.plan import Plan, default_noise
 from diagnoser.experiment.results import Benchmark
-from diagnoser.experiment.starting import Diagnose, Log, StartError, Told
+from diagnoser.experiment.starting import Log, Reader, StartError, Told
 from diagnoser.experiment.statistics import LOWER_IS_BETTER, Arm, Launch, Look, Verdict, look
 from diagnoser.experiment.tunnel import Tunnel
 from diagnoser.sources.hosts.channel import ChannelError
+
+MAX_CHAINED = 4
+"""How many fixes of failed starts are tried one after another."""
 
 MIN_BUDGET_S, MAX_BUDGET_S = 900.0, 1800.0
 
@@ -32,7 +37,7 @@ MIN_BUDGET_S, MAX_BUDGET_S = 900.0, 1800.0
 class Outcome(NamedTuple):
     """How it ended. verdict None: it was rolled back before there was one. error: why. restored: whether the original
     server runs again; None: the changed one was kept. results: the benchmarks of every launch. journal: where all of
-    it is written."""
+    it is written. notes: what the guards said that made nothing void. plan: as it was in the end."""
 
     verdict: Verdict | None
     last: Look | None
@@ -40,9 +45,11 @@ class Outcome(NamedTuple):
     restored: bool | None
     results: list[tuple[Arm, Benchmark]]
     journal: Path
+    notes: list[str]
+    plan: Plan
 
 
-def run(plan: Plan, hands: Hands, told: Told, diagnose: Diagnose) -> Outcome:
+def run(plan: Plan, hands: Hands, told: Told, reader: Reader) -> Outcome:
     """Do it.
 
     Raises `BusyError` before anything is touched, OSError where no journal can be kept, `ChannelError` or `HandsError`
@@ -53,26 +60,34 @@ def run(plan: Plan, hands: Hands, told: Told, diagnose: Diagnose) -> Outcome:
     outpost = settle(hands, plan.launcher)
     kept = Journal(journal.new_file())
     try:
-        return Experiment(plan, outpost, kept, told, diagnose).begin()
+        return Experiment(plan, outpost, kept, told, reader).begin()
     finally:
         kept.close()
+
+
+class StartedError(RuntimeError):
+    """Not an error of the server: it came up with the fix of its failed start, and its log asks for nothing more."""
 
 
 class Experiment:
     """One experiment, from its beginning or from where its journal ends."""
 
-    def __init__(self, plan: Plan, outpost: Outpost, kept: Journal, told: Told, diagnose: Diagnose) -> None:
+    def __init__(self, plan: Plan, outpost: Outpost, kept: Journal, told: Told, reader: Reader) -> None:
         self.plan = plan
         self.outpost = outpost
         self.kept = kept
         self.told = told
-        self.diagnose = diagnose
+        self.reader = reader
         self.results: list[tuple[Arm, Benchmark]] = []
         self.launches: list[Launch] = []
         self.load_s = 0.0
         self.starts = 0
         self.running = False
+        self.chained = 0
+        self.log: Log | None = None
+        self.noise = default_noise
         self.url = plan.url
+        self.guard = LaunchGuard(Smi(outpost.hands), plan.load, told)
 
     def begin(self) -> Outcome:
         """From the beginning."""
@@ -98,13 +113,16 @@ class Experiment:
         for event in events:
             if event["event"] == "measured":
                 self.launches.append(Launch(Arm(event["arm"]), tuple(event["values"])))
+                self.guard.records.append(Record.from_plain(event["record"]))
             elif event["event"] == "ready":
                 self.load_s = max(self.load_s, event["load_s"])
             elif event["event"] == "starting":
                 self.starts += 1
         touched = any(event["event"] in ("stopping", "starting") for event in events)
         self.kept.note("resumed", launches=len(self.launches), controller=list(journal.ourselves()))
-        self.outpost.equip(dead_man_s=self.plan.dead_man_s if self.plan.remote else None)
+        self.outpost.equip(
+            dead_man_s=self.plan.dead_man_s if self.plan.remote else None, down=self.plan.ends_down
+        )
         if not touched:
             self._adopt()
         return self.all()
@@ -126,8 +144,11 @@ class Experiment:
             error: str | None = None
             cut = False
             try:
-                last = self._looks()
-                verdict = last.verdict
+                verdict, last = self._decide()
+            except StartedError:
+                # It did not start as found, and with the fix it does: both were seen.
+                verdict = Verdict.CONFIRMED
+                self.plan = plan = self.plan._replace(changes=self.plan.base)
             except VoidError as caught:
                 verdict, error = Verdict.VOID, str(caught)
             except (StartError, UnusableError, HandsError) as caught:
@@ -136,6 +157,9 @@ class Experiment:
                 error, cut = str(caught), True
             except KeyboardInterrupt:
                 error, cut = "interrupted", True
+            if error and not cut and (lost := self._lost()):
+                # Requests that failed because the way to the server was cut say nothing of the server.
+                verdict, error, cut = None, lost, True
             if verdict is not None:
                 self.kept.note("verdict", verdict=verdict.value, why=error)
             elif not cut:
@@ -143,16 +167,29 @@ class Experiment:
             if verdict is Verdict.CONFIRMED and plan.keep_fix:
                 self.kept.note("kept", verdict=verdict.value)
                 self.outpost.end()
-                return Outcome(verdict, last, None, None, self.results, self.kept.file)
+                return Outcome(
+                    verdict, last, None, None, self.results, self.kept.file, self.guard.notes, self.plan
+                )
             restored = self._restore()
-            return Outcome(verdict, last, error, restored, self.results, self.kept.file)
+            return Outcome(
+                verdict, last, error, restored, self.results, self.kept.file, self.guard.notes, self.plan
+            )
 
-    def _looks(self) -> Look:
+    def _lost(self) -> str | None:
+        """The sentence why the machine cannot be reached any more, or None."""
+        try:
+            self.outpost.hands.run("true", "see whether the machine is there", timeout_s=10, often=True)
+        except ChannelError as error:
+            return str(error)
+        return None
+
+    def _decide(self) -> tuple[Verdict, Look | None]:
+        """Launches in turn, with a look after each pair, until the verdict stands."""
         while True:
             if self.launches and len(self.launches) % 2 == 0:
                 last = self._look()
                 if last.final:
-                    return last
+                    return last.verdict, last
             self._launch(Arm.B if len(self.launches) % 2 else Arm.A)
 
     def _look(self) -> Look:
@@ -171,26 +208,80 @@ class Experiment:
         name = f"{arm.value}{len(self.launches) // 2 + 1}"
         if not (self.running and not self.launches):
             self._stop()
-            self._start(name, self.changes(arm))
+            self._start_chained(name, arm)
+        else:
+            self._look_at_running()
+        measured = self._measure(name, arm, self.plan.changes)
+        self.launches.append(Launch(arm, tuple(measured.values)))
+
+    def _measure(self, name: str, arm: Arm, changes: Changes) -> Measured:
+        """The runs of the server that is up. changes: between this arm and the other."""
         self.kept.note("measuring", arm=arm.value)
         self.told(f"{name}: measuring")
-        results, values = measuring.launch(self.url, self.plan.load, self.plan.metric)
-        self.results += [(arm, one) for one in results]
-        self.launches.append(Launch(arm, tuple(values)))
-        self.kept.note("measured", arm=arm.value, values=values)
+        measured = measuring.launch(self.url, self.plan.load, self.plan.metric, self.guard.watch)
+        self.results += [(arm, one) for one in measured.results]
+        record = self.guard.judge(name, arm, measured, changes)
+        self.kept.note("measured", arm=arm.value, values=measured.values, record=record.plain())
+        return measured
+
+    def _look_at_running(self) -> None:
+        """What is known of a server that ran before us; its log from here on, where that is a file."""
+        log = None
+        if self.plan.running_log or self.plan.running is None:
+            log = Log(self.outpost, "running", self.kept.log("running"), self.plan.running_log)
+            log.skip()
+        self.guard.found_running(log)
 
     def changes(self, arm: Arm) -> Changes:
         """What an arm is started with."""
         return self.plan.base if arm is Arm.A else (*self.plan.base, *self.plan.changes)
 
+    def _start_chained(self, name: str, arm: Arm) -> None:
+        """Start an arm; in a chain a start that fails gets the fix of its own cause, until it comes up."""
+        while True:
+            try:
+                self._start(name, self.changes(arm))
+                break
+            except StartError as error:
+                fix = error.diagnosed.fix if error.diagnosed else ()
+                known = set(self.changes(Arm.B))
+                first = len(self.launches) < 2
+                if not (self.plan.chain and fix and first) or known & set(fix) or self.chained >= MAX_CHAINED:
+                    raise
+                self.chained += 1
+                self.told(f"{name}: {error}; tried next: {told(fix)}")
+                self._stop()
+                if arm is Arm.A:
+                    self._replan(self.plan._replace(base=(*self.plan.base, *fix)))
+                else:
+                    self._replan(self.plan._replace(changes=(*self.plan.changes, *fix)))
+        if not self.plan.changes:
+            self._choose(name)
+
+    def _choose(self, name: str) -> None:
+        """The server is up and nothing is to be tested yet: what its log says is. Raises `StartedError`."""
+        found = self.reader.slow(self.log.copy) if self.log else None
+        if found is None or set(found.changes) & set(self.plan.base):
+            raise StartedError
+        self.told(f"{name}: {found.rule}; put to the test: {told(found.changes)}")
+        self._replan(self.plan.testing(found.changes, found.workload, self.noise))
+        self.guard.streams(self.plan.load)
+
+    def _replan(self, plan: Plan) -> None:
+        self.plan = plan
+        self.kept.note("replanned", plan=plan.plain())
+
     def _start(self, name: str, changes: Changes) -> None:
         self.starts += 1
         log = Log(self.outpost, f"{name}-{self.starts}", self.kept.log(f"{name}-{self.starts}"))
         self.kept.note("starting", arm=name, changes=[list(one) for one in changes], log=str(log.copy))
+        self.log = log
+        self.guard.before_start(name)
         self.told(f"{name}: starting, {told(changes)}")
         starting.start(self.outpost, changes, log)
         self.kept.note("started", arm=name)
         took = self._ready(log, min(max(2 * self.load_s, MIN_BUDGET_S), MAX_BUDGET_S), name)
+        self.guard.ready(name, log)
         self.load_s = max(self.load_s, took)
         self.kept.note("ready", arm=name, load_s=round(took, 2))
 
@@ -201,11 +292,12 @@ class Experiment:
             lambda: measuring.answers(self.url),
             budget_s=budget_s,
             told=lambda line: self.told(f"{name}: {line}"),
-            diagnose=self.diagnose,
+            fatal=self.reader.fatal,
         )
 
     def _stop(self) -> None:
         self.kept.note("stopping")
+        self.guard.stopping()
         starting.stop(self.outpost)
         self.running = False
         self.kept.note("stopped")
@@ -238,8 +330,9 @@ class Experiment:
             self.kept.note("restoring")
             self.outpost.hands.again()
             self.outpost.undo()
-            log = Log(self.outpost, "restored", self.kept.log("restored"))
-            self._ready(log, MAX_BUDGET_S, "original")
+            if not self.plan.ends_down:
+                log = Log(self.outpost, "restored", self.kept.log("restored"))
+                self._ready(log, MAX_BUDGET_S, "original")
             self.outpost.end()
         except (StartError, HandsError, ChannelError) as error:
             self.kept.note("rollback-failed", error=str(error))

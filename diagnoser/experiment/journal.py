@@ -18,8 +18,8 @@ __all__ = ["BusyError", "Journal", "Process"]
 
 ENDINGS = frozenset(["restored", "kept"])
 
-CONCLUDED = frozenset(["verdict", "gave-up", "resumed-by"])
-"""After one of these there is nothing to go on with."""
+CONCLUDED = frozenset(["verdict", "gave-up", "bisecting"])
+"""After one of these there is nothing to go on with; a bisection is begun again."""
 
 
 class Process(NamedTuple):

@@ -45,22 +45,14 @@ class Outpost(NamedTuple):
     def log(self, name: str) -> str:
         return f"{self.folder}/{name}.log"
 
-    def equip(self, *, dead_man_s: float | None) -> None:
-        """Lock the machine and put the undo there; with dead_man_s start the dead-man.
+    def equip(self, *, dead_man_s: float | None, down: bool = False) -> None:
+        """Lock the machine and put the undo there; with dead_man_s start the dead-man. down: as for `write_undo`.
 
         Raises `BusyError` where another experiment has the machine, `HandsError`, `ChannelError`.
         """
         self.lock()
+        self.write_undo(down=down)
         launcher, folder = self.launcher, self.folder
-        undo = _UNDO.format(
-            folder=quote(folder),
-            stop=launcher.stop(folder),
-            start=launcher.start((), folder, self.log("restored")),
-        )
-        script = f"umask 077; rm -rf {quote(folder)}/undoing {quote(folder)}/undone; "
-        script += f"printf %s {quote(undo)} > {quote(folder)}/undo.sh.new && "
-        script += f"mv {quote(folder)}/undo.sh.new {quote(folder)}/undo.sh"
-        self.hands.do(script, "write down how the server is brought back")
         if dead_man_s is not None:
             loop = _DEAD_MAN.format(
                 folder=quote(folder),
@@ -75,6 +67,19 @@ class Outpost(NamedTuple):
                 '{ setsid /bin/sh "$f/dead-man.sh" </dev/null >>"$f/dead-man.log" 2>&1 & }',
                 "start the dead-man",
             )
+
+    def write_undo(self, *, down: bool) -> None:
+        """Put the undo there. down: nothing is to run afterwards. Raises `HandsError`, `ChannelError`."""
+        launcher, folder = self.launcher, self.folder
+        undo = _UNDO.format(
+            folder=quote(folder),
+            stop=launcher.stop(folder),
+            start=f': > "{folder}/down"' if down else launcher.start((), folder, self.log("restored")),
+        )
+        script = f"umask 077; rm -rf {quote(folder)}/undoing {quote(folder)}/undone; "
+        script += f"printf %s {quote(undo)} > {quote(folder)}/undo.sh.new && "
+        script += f"mv {quote(folder)}/undo.sh.new {quote(folder)}/undo.sh"
+        self.hands.do(script, "write down how the server is brought back")
 
     def lock(self) -> None:
         """Take the machine. Raises `BusyError` where it is taken by an experiment that was neither ended nor undone."""
@@ -193,6 +198,7 @@ while :; do
 done
 echo "no sign of life for {limit} s: bringing the server back"
 sh "$f/undo.sh" || exit 1
+[ -e "$f/down" ] && exit 0
 n=0
 while [ $n -lt {retries} ]; do
   t=0

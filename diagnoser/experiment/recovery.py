@@ -14,7 +14,7 @@ from diagnoser.experiment.hands import Hands
 from diagnoser.experiment.journal import ENDINGS, BusyError, Journal, Process
 from diagnoser.experiment.outpost import Outpost
 from diagnoser.experiment.plan import Plan
-from diagnoser.experiment.starting import Diagnose, Told
+from diagnoser.experiment.starting import Reader, Told
 
 WAIT_S = 600.0
 """How long a watcher that brings the server back right now is waited for."""
@@ -26,7 +26,7 @@ class NothingError(RuntimeError):
     """There is nothing to go on with; the message is one sentence."""
 
 
-def roll_back(file: Path, reach: Reach, told: Told, diagnose: Diagnose, *, wait_s: float = WAIT_S) -> bool:
+def roll_back(file: Path, reach: Reach, told: Told, reader: Reader, *, wait_s: float = WAIT_S) -> bool:
     """Undo a pending experiment; whether its server is back.
 
     Raises `BusyError` while it is under way, `ChannelError` when its machine cannot be reached.
@@ -36,7 +36,7 @@ def roll_back(file: Path, reach: Reach, told: Told, diagnose: Diagnose, *, wait_
         events = kept.events()
         if events[-1]["event"] in ENDINGS:
             return True
-        work = _again(kept, reach, told, diagnose)
+        work = _again(kept, reach, told, reader)
         if not any(event["event"] in ("stopping", "starting") for event in events):
             work.outpost.end()
             kept.note("restored", why="nothing was touched")
@@ -48,7 +48,7 @@ def roll_back(file: Path, reach: Reach, told: Told, diagnose: Diagnose, *, wait_
         kept.close()
 
 
-def resume(file: Path, reach: Reach, told: Told, diagnose: Diagnose) -> Outcome:
+def resume(file: Path, reach: Reach, told: Told, reader: Reader) -> Outcome:
     """Go on with an experiment that was cut before its verdict.
 
     Raises `NothingError` where there is nothing to go on with, `BusyError` while it is under way, `ChannelError` or
@@ -59,7 +59,7 @@ def resume(file: Path, reach: Reach, told: Told, diagnose: Diagnose) -> Outcome:
         events = kept.events()
         if any(event["event"] in journal.CONCLUDED for event in events):
             raise NothingError(f"the experiment {file.stem} is concluded; there is nothing to go on with")
-        work = _again(kept, reach, told, diagnose)
+        work = _again(kept, reach, told, reader)
         if not work.plan.remote:
             watcher(file)
         return work.go_on(events)
@@ -75,10 +75,10 @@ def _patience(file: Path, wait_s: float) -> float:
     return wait_s
 
 
-def _again(kept: Journal, reach: Reach, told: Told, diagnose: Diagnose) -> Experiment:
-    planned = kept.events()[0]
-    plan = Plan.from_plain(planned["plan"])
-    return Experiment(plan, Outpost(reach(plan), plan.launcher, planned["folder"]), kept, told, diagnose)
+def _again(kept: Journal, reach: Reach, told: Told, reader: Reader) -> Experiment:
+    events = kept.events()
+    plan = Plan.from_plain([event["plan"] for event in events if "plan" in event][-1])
+    return Experiment(plan, Outpost(reach(plan), plan.launcher, events[0]["folder"]), kept, told, reader)
 
 
 def watcher(file: Path) -> None:
@@ -94,7 +94,7 @@ def watcher(file: Path) -> None:
         )
 
 
-def watch(file: Path, process: Process, reach: Reach, told: Told, diagnose: Diagnose) -> bool:
+def watch(file: Path, process: Process, reach: Reach, told: Told, reader: Reader) -> bool:
     """Wait for the end of a process; then undo its experiment, if it is still to be undone."""
     while process.alive():
         time.sleep(0.5)
@@ -102,6 +102,6 @@ def watch(file: Path, process: Process, reach: Reach, told: Told, diagnose: Diag
     if not events or events[-1]["event"] in ENDINGS:
         return True
     try:
-        return roll_back(file, reach, told, diagnose, wait_s=0.0)
+        return roll_back(file, reach, told, reader, wait_s=0.0)
     except BusyError:
         return True  # somebody does it by hand, or goes on

@@ -26,7 +26,21 @@ class Diagnosed(NamedTuple):
     fix: Changes = ()
 
 
-Diagnose = Callable[[Path], Diagnosed | None]
+class Proposal(NamedTuple):
+    """What to put to the test, and the workload that exercises the cause."""
+
+    rule: str
+    changes: Changes
+    workload: str
+
+
+class Reader(NamedTuple):
+    """Reads a server's log. fatal: what ends its start, if anything does. slow: what should be put to the test."""
+
+    fatal: Callable[[Path], Diagnosed | None]
+    slow: Callable[[Path], Proposal | None]
+
+
 Told = Callable[[str], None]
 
 
@@ -39,25 +53,31 @@ class StartError(RuntimeError):
 
 
 class Log:
-    """Our copy of a server's log, fetched piece by piece. size: bytes so far."""
+    """Our copy of a server's log, fetched piece by piece.
 
-    def __init__(self, outpost: Outpost, name: str, copy: Path) -> None:
+    size: bytes so far. there: the file on the machine, for launchers that have no other place.
+    """
+
+    def __init__(self, outpost: Outpost, name: str, copy: Path, there: str | None = None) -> None:
         self._outpost = outpost
         self.name = name
         self.copy = copy
-        self.size = copy.stat().st_size if copy.exists() else 0
+        self.size = 0
+        self.there = there or outpost.log(name)
+        self._skipped = 0
 
-    @property
-    def there(self) -> str:
-        """The file on the machine, for launchers that have no other place."""
-        return self._outpost.log(self.name)
+    def skip(self) -> None:
+        """Leave out what is there already: the log of a server that has run for long. Raises `ChannelError`."""
+        shown = self._outpost.launcher.log(self._outpost.folder, self.there)
+        output = self._outpost.hands.run(f"{{ {shown}\n}} 2>/dev/null | wc -c", "see how long the log is")
+        self._skipped = int(output.stdout or b"0")
 
     def pull(self) -> int:
         """Fetch what is new; how many bytes. Raises `ChannelError`."""
         shown = self._outpost.launcher.log(self._outpost.folder, self.there)
         before = self.size
         while True:
-            script = f"{{ {shown}\n}} 2>&1 | tail -c +{self.size + 1}"
+            script = f"{{ {shown}\n}} 2>&1 | tail -c +{self._skipped + self.size + 1}"
             output = self._outpost.hands.run(script, "read the server's log", limit_bytes=4 * MIB, often=True)
             if output.stdout:
                 with self.copy.open("ab") as file:
@@ -75,12 +95,12 @@ class Log:
             return ""
         return lines[-1][:200] if lines else ""
 
-    def since(self, offset: int) -> str:
-        """The text from a byte offset on."""
+    def since(self, begin: int, end: int) -> str:
+        """The text between two byte offsets of our copy."""
         try:
             with self.copy.open("rb") as file:
-                file.seek(offset)
-                return file.read().decode("utf-8", "replace")
+                file.seek(begin)
+                return file.read(end - begin).decode("utf-8", "replace")
         except OSError:
             return ""
 
@@ -124,11 +144,11 @@ def wait_ready(
     *,
     budget_s: float,
     told: Told,
-    diagnose: Diagnose,
+    fatal: Callable[[Path], Diagnosed | None],
 ) -> float:
     """Wait until a server generates; seconds it took.
 
-    answers: asks it for one real completion. diagnose: reads the log so far and says what is fatal in it.
+    answers: asks it for one real completion. fatal: reads the log so far and says what is fatal in it.
     Raises `StartError` when the process ends, a fatal line is read, nothing moves any more, or the time is up.
     """
     begin = moved = time.monotonic()
@@ -139,16 +159,16 @@ def wait_ready(
             moved = time.monotonic()
             told(log.last_line())
         if not up:
-            fatal = diagnose(log.copy)
-            why = f": {fatal.title}" if fatal else f"; the end of its log: {log.last_line() or '(empty)'}"
-            raise StartError(f"the server ended while it started{why}", fatal)
+            why = fatal(log.copy)
+            words = f": {why.title}" if why else f"; the end of its log: {log.last_line() or '(empty)'}"
+            raise StartError(f"the server ended while it started{words}", why)
         if answers():
             return time.monotonic() - begin
         now = time.monotonic()
-        if now - begin > 1 and log.size and now - moved < 1 and (fatal := diagnose(log.copy)):
-            raise StartError(f"the server cannot come up: {fatal.title}", fatal)
+        if now - begin > 1 and log.size and now - moved < 1 and (why := fatal(log.copy)):
+            raise StartError(f"the server cannot come up: {why.title}", why)
         if now - moved > NO_PROGRESS_S or now - begin > budget_s:
-            raise StartError(f"the server was not ready after {now - begin:.0f} s", diagnose(log.copy))
+            raise StartError(f"the server was not ready after {now - begin:.0f} s", fatal(log.copy))
         time.sleep(0.25)
 
 

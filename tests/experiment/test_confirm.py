@@ -1,6 +1,5 @@
 """Whole experiments on real processes: the right verdict, and the original server afterwards, whatever happens."""
 
-import json
 import os
 import shlex
 import signal
@@ -8,120 +7,13 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from diagnoser.experiment.change import Change, Config
-
-FAKE = Path(__file__).with_name("fake_sglang.py")
-SHORT = ("--output-tokens", "12", "--prompt-tokens", "16", "--runs", "3")
-
-
-INTERRUPTIBLE = ("env", "--default-signal=INT")
-"""What is started in the background of a script ignores Ctrl-C, and so would its children."""
-
-
-class Place(NamedTuple):
-    """Where an experiment runs: the server's port, and a state folder of its own."""
-
-    port: int
-    folder: Path
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def command(self, backend: str) -> list[str]:
-        return [sys.executable, str(FAKE), "--port", str(self.port), "--attention-backend", backend]
-
-    def run(self, *arguments: str | Path, wait: bool = True) -> subprocess.Popen[str]:
-        environment = {**os.environ, "DIAGNOSER_STATE": str(self.folder / "state")}
-        process = subprocess.Popen(
-            [*INTERRUPTIBLE, sys.executable, "-m", "diagnoser", "confirm", *map(str, arguments)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-        )  # fmt: skip
-        if wait:
-            process.wait(180)
-        return process
-
-    def confirmed(self, *arguments: str | Path, wait: bool = True) -> subprocess.Popen[str]:
-        yes = ("--apply", "--yes", "--host", socket.gethostname())
-        return self.run("--url", self.url, *SHORT, *yes, *arguments, wait=wait)
-
-    def backend(self) -> str | None:
-        """The attention backend of the server that answers; None where none does."""
-        try:
-            with urllib.request.urlopen(f"{self.url}/get_server_info", timeout=5) as answer:
-                return str(json.load(answer)["attention_backend"])
-        except OSError:
-            return None
-
-    def events(self) -> list[str]:
-        files = sorted((self.folder / "state" / "experiments").glob("*.jsonl"))
-        return [json.loads(line)["event"] for file in files for line in file.read_text().splitlines()]
-
-    def pid(self) -> int:
-        """The server's process."""
-        found = subprocess.run(
-            ["pgrep", "-f", f"^[^ ]*python[^ ]* {FAKE} --port {self.port} "], capture_output=True, text=True, check=True
-        )
-        return int(found.stdout.split()[-1])
-
-    def reached(self, step: str, *arguments: str | Path, pid: bool = True) -> subprocess.Popen[str]:
-        """An experiment that has just written a step into its journal.
-
-        A busy machine voids what is measured before; then it is begun again, which changes nothing of what is tested.
-        """
-        journals = self.folder / "state" / "experiments"
-        for _ in range(5):
-            for old in journals.glob("*.jsonl"):
-                old.unlink()
-            whom = ("--pid", str(self.pid())) if pid else ()
-            process = self.confirmed(*whom, "--set-flag", "--attention-backend=fa3", *arguments, wait=False)
-            deadline = time.monotonic() + 120
-            while process.poll() is None:
-                if journals.is_dir() and step in self.events():
-                    return process
-                assert time.monotonic() < deadline, self.events()
-                time.sleep(0.005)
-            assert process.returncode == 13, process.communicate()
-        pytest.skip("the machine is too busy to measure anything")
-
-    def back(self, backend: str, within_s: float = 30) -> bool:
-        """Whether the server answers with a backend, and the experiment is ended, soon."""
-        deadline = time.monotonic() + within_s
-        while time.monotonic() < deadline:
-            if self.backend() == backend and self.events()[-1] == "restored":
-                return True
-            time.sleep(0.2)
-        return False
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    yield Place(port, tmp_path)
-    subprocess.run(["pkill", "-9", "-f", f"fake_sglang.py --port {port} "], check=False)
-
-
-@pytest.fixture
-def triton(place: Place) -> Iterator[int]:
-    """A running server on the slow backend."""
-    with (place.folder / "server.log").open("wb") as log:
-        process = subprocess.Popen(place.command("triton"), stdout=log, stderr=log, start_new_session=True)
-    for _ in range(100):
-        if place.backend():
-            break
-        time.sleep(0.1)
-    yield process.pid
-    process.kill()
-    process.wait()
+from tests.experiment.conftest import FAKE, Place
+from tests.experiment.fake_smi import install, query
 
 
 @pytest.mark.slow  # a busy machine voids what is measured
@@ -278,6 +170,63 @@ def test_an_experiment_that_was_cut_is_resumed(place: Place, triton: int, step: 
     assert place.backend() == "triton"
     assert "nothing to go on with" in place.run("--resume").communicate()[1]
     assert "nothing was done" in place.run("--rollback").communicate()[0]
+
+
+def test_a_void_says_which_guard_and_why(place: Place, triton: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The GPU's hardware slows it down all the time: no run counts, and the server is as it was."""
+    smi = install(place.folder / "bin", query("busy", clocks_event_reasons_active="0x0000000000000008"))
+    monkeypatch.setenv("PATH", f"{smi}:{os.environ['PATH']}")
+    told = place.confirmed("--pid", str(triton), "--set-flag", "--attention-backend=fa3")
+    out, _ = told.communicate()
+    assert told.returncode == 13
+    assert "Void: --attention-backend fa3" in out
+    assert "gpu-slowdown: hardware slowdown on GPU 0" in out
+    assert place.backend() == "triton"
+
+
+def test_a_kernel_that_is_compiled_in_the_window_voids_the_runs(place: Place) -> None:
+    says = "Triton kernel JIT compilation during inference: fused_moe."
+    command = shlex.join([*place.command("triton"), "--says", says])
+    told = place.confirmed("--command", command, "--set-flag", "--attention-backend=fa3")
+    out, _ = told.communicate()
+    assert told.returncode == 13
+    assert "jit: a kernel was compiled during the run" in out
+    assert place.backend() == "triton"
+
+
+@pytest.mark.slow  # a busy machine voids what is measured
+def test_a_change_that_the_server_does_not_heed_is_no_verdict(place: Place) -> None:
+    command = shlex.join([*place.command("triton"), "--deaf"])
+    told = place.confirmed("--command", command, "--set-flag", "--attention-backend=fa3")
+    out, _ = told.communicate()
+    assert told.returncode == 13
+    assert "the change was not applied: the server says attention_backend is triton" in out
+
+
+def test_a_chain_goes_from_a_crash_to_the_first_measurement(place: Place) -> None:
+    """cuDNN's check ends the start, its fix is tried next, and the log of the start that works says what to test."""
+    command = shlex.join([sys.executable, str(FAKE), "--port", str(place.port), "--story"])
+    told = place.confirmed("--command", command, "--chain")
+    out, err = told.communicate()
+    assert told.returncode in (0, 13), out + err  # a busy machine may void what is measured
+    assert "SGLang refuses to start: torch 2.9.1 with cuDNN older than 9.15" in err
+    assert "tried next: SGLANG_DISABLE_CUDNN_CHECK=1" in err
+    assert "triton-attn-default-sm120; put to the test: --attention-backend flashinfer" in err
+    assert "nothing runs, as before" in out
+    assert place.backend() is None
+
+
+@pytest.mark.slow  # a busy machine voids what is measured
+def test_the_whole_story_in_one_command(place: Place) -> None:
+    command = shlex.join([sys.executable, str(FAKE), "--port", str(place.port), "--story"])
+    told = place.confirmed("--command", command, "--chain", "--keep-fix")
+    out, err = told.communicate()
+    assert told.returncode == 0, out + err
+    assert "Confirmed: --attention-backend flashinfer" in out
+    assert (
+        "both arms were started with SGLANG_DISABLE_CUDNN_CHECK=1; without, the server does not start" in out
+    )
+    assert place.backend() == "flashinfer"
 
 
 def test_an_experiment_under_way_is_neither_resumed_nor_rolled_back(place: Place, triton: int) -> None:

@@ -88,6 +88,12 @@ def adopt(folder: str, pid: int, started: int) -> str:
     return f"umask 077; echo {pid} {started} > {quote(folder)}/server"
 
 
+def _log(link: bytes) -> str | None:
+    """The file that standard output goes to; None for a pipe, a terminal, or a file without a name."""
+    path = link.decode("utf-8", "surrogateescape").strip()
+    return path if path.startswith("/") and not path.startswith("/dev/") and "(deleted)" not in path else None
+
+
 _FORGET = r"""for v in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p'); do
   unset "$v" 2>/dev/null
 done
@@ -118,6 +124,8 @@ p=/proc/PID
 [ -d $p ] || exit 7
 cat $p/cmdline && printf '\036' && cat $p/environ && printf '\036' && readlink $p/cwd && printf '\036' || exit 8
 sed 's/.*) //' $p/stat | cut -d' ' -f1,20
+printf '\036'; readlink $p/fd/1
+true
 """
 
 
@@ -126,17 +134,17 @@ def look(pid: int) -> str:
     return _LOOK.replace("PID", str(pid))
 
 
-def read(pid: int, exit_code: int | None, output: bytes) -> tuple[Config, int]:
-    """The configuration of a running process from what `look` printed, and when it was started.
+def read(pid: int, exit_code: int | None, output: bytes) -> tuple[Config, int, str | None]:
+    """The configuration of a running process from what `look` printed, when it was started, and its log.
 
     Raises `LauncherError`.
     """
     if exit_code == 7:
         raise LauncherError(f"--pid {pid}: there is no such process on the machine")
     parts = output.split(b"\x1e")
-    if exit_code != 0 or len(parts) != 4:
+    if exit_code != 0 or len(parts) != 5:
         raise LauncherError(f"--pid {pid}: it cannot be read; run as its user or as root")
-    words, pairs, folder, (state, started) = (*parts[:3], parts[3].split())
+    words, pairs, folder, (state, started), output_to = (*parts[:3], parts[3].split(), parts[4])
     if state in (b"Z", b"X") or not words:
         raise LauncherError(f"--pid {pid}: the process has ended")
 
@@ -146,4 +154,4 @@ def read(pid: int, exit_code: int | None, output: bytes) -> tuple[Config, int]:
     named = (pair.partition("=") for pair in split(pairs))
     environment = tuple((name, value) for name, _, value in named if _NAME.fullmatch(name))
     place = folder.decode("utf-8", "surrogateescape").rstrip("\n")
-    return Config(tuple(split(words)), place, environment, whole=True), int(started)
+    return Config(tuple(split(words)), place, environment, whole=True), int(started), _log(output_to)
