@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from diagnoser.version import __version__
 
-COMMANDS = ("bench", "collect", "compare", "confirm", "probes", "rules", "schema")
+COMMANDS = ("bench", "bisect", "collect", "compare", "confirm", "probes", "rules", "schema")
 
 
 def entry() -> None:

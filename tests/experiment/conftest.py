@@ -34,10 +34,19 @@ class Place(NamedTuple):
     def command(self, backend: str) -> list[str]:
         return [sys.executable, str(FAKE), "--port", str(self.port), "--attention-backend", backend]
 
-    def run(self, *arguments: str | Path, wait: bool = True) -> subprocess.Popen[str]:
+    @property
+    def yes(self) -> tuple[str, ...]:
+        return (*SHORT, "--apply", "--yes", "--host", socket.gethostname())
+
+    def bisect(self, *arguments: str) -> subprocess.Popen[str]:
+        return self.run(*arguments, command="bisect")
+
+    def run(
+        self, *arguments: str | Path, wait: bool = True, command: str = "confirm"
+    ) -> subprocess.Popen[str]:
         environment = {**os.environ, "DIAGNOSER_STATE": str(self.folder / "state")}
         process = subprocess.Popen(
-            [*INTERRUPTIBLE, sys.executable, "-m", "diagnoser", "confirm", *map(str, arguments)],
+            [*INTERRUPTIBLE, sys.executable, "-m", "diagnoser", command, *map(str, arguments)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
         )  # fmt: skip
         if wait:

@@ -39,6 +39,8 @@ async def main() -> None:
     options.add_argument("--attention-backend")
     options.add_argument("--log-level", default="info")
     options.add_argument("--load-s", type=float, default=0.2)
+    options.add_argument("--page-size", type=int)
+    options.add_argument("--stream-interval", type=int)
     options.add_argument("--deaf", action="store_true")
     options.add_argument("--says", default="")
     options.add_argument("--story", action="store_true")

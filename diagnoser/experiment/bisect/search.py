@@ -3,8 +3,8 @@
 Hypotheses: no difference explains it, one does, two do only together, two do half each. A measurement is the fraction
 of the gap that is left, with normal noise and three percent of outliers. While no revert has a fair chance to restore
 the gap, the subset with the largest expected information is launched; as soon as one difference (or two that add up)
-has 35 %, exactly that revert is launched, because a success then names and proves the culprit in one restart. It ends when
-the revert that was measured restores the gap with 95 %.
+has 35 %, exactly that revert is launched, because a success then names and proves the culprit in one restart. It ends
+when the revert that was measured restores the gap with 95 %.
 
 Published simulation of the method: 2.4, 2.9 and 3.3 restarts for 5, 10 and 20 differences and a good prior, 98 % right;
 one at a time in random order needs 3.0, 5.4 and 10.3.
