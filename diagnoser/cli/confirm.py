@@ -1,8 +1,6 @@
 """`diagnose confirm`: prove a fix by restarting a server with and without it. Without --apply the plan is told."""
 
 import argparse
-import shlex
-import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from diagnoser.cli.output import fail
 
 if TYPE_CHECKING:
-    from diagnoser.experiment.change import Change, Config
-    from diagnoser.experiment.confirm import Outcome, Plan
-    from diagnoser.experiment.journal import Process
+    from diagnoser.experiment.confirm import Outcome
+    from diagnoser.experiment.hands import Hands
+    from diagnoser.experiment.plan import Plan
 
 PROGRAM = "diagnose confirm"
 REFUTED, HARMFUL, INCONCLUSIVE, VOID, ROLLED_BACK, ROLLBACK_FAILED = 10, 11, 12, 13, 14, 15
+
+MAX_NOTES = 12
 
 EPILOG = """\
 exit code:
@@ -25,8 +25,10 @@ exit code:
 examples:
   diagnose confirm server.log --url http://localhost:30000 --pid 4711              the plan
   diagnose confirm server.log --url http://localhost:30000 --pid 4711 --apply      the experiment
-  diagnose confirm --url http://localhost:30000 --pid 4711 --set-flag --attention-backend=flashinfer --apply
-  diagnose confirm --rollback
+  diagnose confirm --host gpu-07 --url http://localhost:30000 --pid 4711 --set-flag --attention-backend=flashinfer
+  diagnose confirm --chain --command 'python -m sglang.launch_server ...' --url http://localhost:30000
+  diagnose confirm --resume        go on with an experiment that was cut
+  diagnose confirm --rollback      bring back the server of an experiment that was cut
 """
 
 
@@ -40,31 +42,21 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     options.add_argument("paths", nargs="*", metavar="PATH", help="logs whose leading cause gives the fix")
-    options.add_argument("--url", help="where the server answers")
-    options.add_argument("--pid", type=int, metavar="N", help="the running server's process on this machine")
-    options.add_argument(
-        "--command", metavar="CMD", help="the command that starts the server, if it does not run"
-    )
+    add_server(options)
+    change = options.add_argument_group("the change, instead of a log's fix")
     for name, words in (
         ("--set-flag", "FLAG[=VALUE]"), ("--unset-flag", "FLAG"), ("--set-env", "NAME=VALUE"), ("--unset-env", "NAME"),
     ):  # fmt: skip
-        options.add_argument(name, metavar=words, help=f"the change, instead of a log's fix: {words}")
-    options.add_argument("--workload", help="what to measure (default: what exercises the cause)")
-    options.add_argument("--metric", help="the metric that decides (default: the workload's)")
-    for name in ("prompt-tokens", "output-tokens", "concurrency", "requests", "runs"):
-        options.add_argument(f"--{name}", type=int, metavar="N")
-    options.add_argument(
-        "--gap", metavar="PERCENT", help="the loss that the change should explain, such as 6.7"
-    )
-    options.add_argument("--apply", action="store_true", help="do it: the server is stopped and started")
-    options.add_argument(
-        "--yes", action="store_true", help="do not ask; needs --host with this machine's name"
-    )
-    options.add_argument("--host", metavar="NAME", help="this machine's name, for --yes")
+        change.add_argument(name, metavar=words)
+    add_load(options)
+    add_consent(options)
     options.add_argument(
         "--keep-fix", action="store_true", help="leave the change in place if it is confirmed"
     )
-    options.add_argument("--allow-serving", action="store_true", help="go on although others use the server")
+    options.add_argument(
+        "--chain", action="store_true", help="a start that fails gets the fix of its own cause next"
+    )
+    options.add_argument("--resume", action="store_true", help="go on with the experiment that was cut last")
     options.add_argument(
         "--rollback", action="store_true", help="bring back the server of an experiment that was cut"
     )
@@ -72,171 +64,124 @@ def _parser() -> argparse.ArgumentParser:
     return options
 
 
-def _joined(arguments: list[str]) -> list[str]:
+def add_server(options: argparse.ArgumentParser) -> None:
+    """The options that say which server it is."""
+    group = options.add_argument_group("the server")
+    group.add_argument("--url", help="where it answers, as seen from its machine or from here")
+    group.add_argument("--host", metavar="HOST", help="its machine, as ssh takes it (default: this one)")
+    group.add_argument("--pid", type=int, metavar="N", help="its running process")
+    group.add_argument("--command", metavar="CMD", help="the command that starts it, if it does not run")
+    group.add_argument("--unit", metavar="UNIT", help="its systemd unit")
+    group.add_argument("--user-unit", metavar="UNIT", help="its unit of the user's own manager")
+    group.add_argument("--container", metavar="NAME", help="its container of docker or podman")
+    group.add_argument("--launcher", metavar="CMD", help="a command that starts it: CMD start|stop|alive|log")
+    group.add_argument("--sudo", action="store_true", help="ask systemd, docker or podman with sudo -n")
+    group.add_argument("--env", action="append", metavar="NAME=VALUE", help="a variable for --command")
+    group.add_argument("--cwd", metavar="DIR", help="the folder for --command")
+
+
+def add_load(options: argparse.ArgumentParser) -> None:
+    """The options that say what is measured."""
+    group = options.add_argument_group("what is measured")
+    group.add_argument("--workload", help="what to measure (default: what exercises the cause)")
+    group.add_argument("--metric", help="the metric that decides (default: the workload's)")
+    for name in ("prompt-tokens", "output-tokens", "concurrency", "requests", "runs"):
+        group.add_argument(f"--{name}", type=int, metavar="N")
+    group.add_argument(
+        "--gap", metavar="PERCENT", help="the loss that the change should explain, such as 6.7"
+    )
+
+
+def add_consent(options: argparse.ArgumentParser) -> None:
+    """The options without which nothing is done."""
+    group = options.add_argument_group("consent")
+    group.add_argument("--apply", action="store_true", help="do it: the server is stopped and started")
+    group.add_argument("--yes", action="store_true", help="do not ask; needs --host with the machine's name")
+    group.add_argument("--allow-serving", action="store_true", help="go on although others use the server")
+    group.add_argument(
+        "--dead-man",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="over SSH: the machine restores itself when nothing was heard from here for so long (default: 60)",
+    )
+
+
+_TAKES_OPTIONS = ("--set-flag", "--unset-flag", "--command", "--launcher", "--good", "--bad")
+
+
+def joined(arguments: list[str]) -> list[str]:
     """``--set-flag --tp=8`` as ``--set-flag=--tp=8``: what follows is a value, though it looks like an option."""
-    joined: list[str] = []
+    found: list[str] = []
     for word in arguments:
-        if joined and joined[-1] in ("--set-flag", "--unset-flag", "--command"):
-            joined[-1] += f"={word}"
+        if found and found[-1] in _TAKES_OPTIONS:
+            found[-1] += f"={word}"
         else:
-            joined.append(word)
-    return joined
+            found.append(word)
+    return found
 
 
 def run(arguments: list[str]) -> int:
     """See the epilog for exit codes."""
-    options = _parser().parse_args(_joined(arguments))
-    from diagnoser.experiment import journal
+    options = _parser().parse_args(joined(arguments))
+    from diagnoser.cli.confirm_plan import hands_of, plan_of, refused
+    from diagnoser.experiment.hands import HandsError
+    from diagnoser.experiment.journal import BusyError
+    from diagnoser.sources.hosts.channel import ChannelError
 
     if options.watch:
         return _watch(Path(options.watch[0]), int(options.watch[1]))
-    if options.rollback:
-        return _roll_back()
-    made = _plan(options)
-    if isinstance(made, str):
-        return fail(made, PROGRAM)
-    _tell(made)
-    if not options.apply:
-        print("\nThis is the plan; nothing was done. --apply does it.")
-        return 0
-    refused = _refused(made, options)
-    if refused is not None:
-        fail(refused, PROGRAM)
-        return VOID
-    from diagnoser.experiment.confirm import run as experiment
-
     try:
-        outcome = experiment(made, _say, _fatal)
-    except journal.BusyError as error:
+        if options.rollback:
+            return _roll_back()
+        if options.resume:
+            return _resume()
+        hands = hands_of(options)
+        made = plan_of(options, hands)
+        if isinstance(made, str):
+            return fail(made, PROGRAM)
+        _tell(made)
+        if not options.apply:
+            print("\nThis is the plan; nothing was done. --apply does it.")
+            return 0
+        sentence = refused(made, options, hands)
+        if sentence is not None:
+            fail(sentence, PROGRAM)
+            return VOID
+        from diagnoser.agent.causes import READER
+        from diagnoser.experiment.confirm import run as experiment
+
+        return _conclude(experiment(made, hands, say, READER))
+    except BusyError as error:
         fail(str(error), PROGRAM)
         return VOID
+    except (ChannelError, HandsError) as error:
+        return fail(str(error), PROGRAM)
     except OSError as error:
         return fail(f"{error.filename}: no journal can be kept: {error.strerror}; nothing was done", PROGRAM)
-    return _conclude(made, outcome)
 
 
-def _plan(options: argparse.Namespace) -> "Plan | str":
-    """The experiment that the call means, or the sentence why it means none."""
-    from dataclasses import replace
+def say(words: str) -> None:
+    """Tell what goes on."""
+    from diagnoser.sources import printable
 
-    from diagnoser.experiment.change import Config
-    from diagnoser.experiment.confirm import WORKLOADS, Plan
-    from diagnoser.experiment.load.client import UnusableError
-
-    if not options.url:
-        return "--url is needed: where the server answers"
-    if (options.pid is None) == (options.command is None):
-        return "either --pid or --command is needed: the running server, or how to start it"
-    change, workload, words = _change(options)
-    if change is None:
-        return words
-    running: Process | None = None
-    if options.pid is not None:
-        found = _running(options.pid)
-        if isinstance(found, str):
-            return found
-        config, running = found
-    else:
-        command = tuple(shlex.split(options.command))
-        if not command:
-            return "--command is empty"
-        config = Config(command, str(Path.cwd()))
-    if change.applied(config) == config:
-        return f"the server has the change already: {change}"
-    name = options.workload or workload
-    if name not in WORKLOADS:
-        known = ", ".join(WORKLOADS)
-        return f"the workload {name!r} cannot be measured here; known: {known}"
-    metric, load = WORKLOADS[name]
-    given = {
-        key: value
-        for key in ("prompt_tokens", "output_tokens", "concurrency", "requests", "runs")
-        if (value := getattr(options, key)) is not None
-    }
-    try:
-        gap = float(options.gap.rstrip("%")) / 100 if options.gap else None
-        return Plan(options.url, config, change, name, options.metric or metric, replace(load, **given), gap, running,
-                    options.keep_fix)  # fmt: skip
-    except UnusableError as error:
-        return str(error)
-    except ValueError:
-        return f"--gap {options.gap} is no percentage"
-
-
-def _change(options: argparse.Namespace) -> "tuple[Change | None, str, str]":
-    """The change, the workload that exercises it, and the sentence why there is none."""
-    from diagnoser.experiment.change import ACTIONS, Change
-
-    default = "decode_single_stream"
-    given = [(action, getattr(options, action)) for action in ACTIONS if getattr(options, action)]
-    if len(given) > 1:
-        return None, default, "one change at a time: two at once prove nothing about either"
-    if given:
-        action, text = given[0]
-        name, _, value = str(text).partition("=")
-        if action == "set_env" and not value:
-            return None, default, "--set-env needs NAME=VALUE"
-        if action.endswith("flag") and not name.startswith("-"):
-            name = f"--{name}"
-        return Change(action, name, value or None), default, ""
-    if not options.paths:
-        return None, default, "a log whose cause has a fix is needed, or a change such as --set-flag"
-    from diagnoser.agent import session
-    from diagnoser.rulebook.book import default_folders, pack_for
-
-    judged = session.run(options.paths)
-    if isinstance(judged, list):
-        return None, default, "; ".join(judged)
-    causes = judged.diagnosis.causes
-    if not causes:
-        return None, default, "no known cause was found; name a change, such as --set-flag"
-    rule = pack_for(default_folders()).causes[causes[0].rule]
-    workload = str((rule.get("confirm") or {}).get("workload", default))
-    for fix in causes[0].fixes:
-        if fix.action in ACTIONS and "<" not in fix.command:
-            words = fix.command.removeprefix("export ").removeprefix("unset ").split(maxsplit=1)
-            if fix.action == "unset_flag":  # "remove --flag from the server's command line"
-                words = [word for word in fix.command.split() if word.startswith("-")]
-            name, _, after = words[0].partition("=")
-            argument = after or (words[1] if len(words) > 1 else None)
-            return Change(fix.action, name, argument), workload, ""
-    return (
-        None,
-        default,
-        f"{causes[0].rule} has no fix that a restart alone applies; name a change, such as --set-flag",
-    )
-
-
-def _running(pid: int) -> "tuple[Config, Process] | str":
-    """The configuration of a running process, as it was started."""
-    from diagnoser.experiment.change import Config
-    from diagnoser.experiment.journal import Process, started_at
-
-    started = started_at(pid)
-    if started is None:
-        return f"--pid {pid}: there is no such process on this machine"
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-        pairs = Path(f"/proc/{pid}/environ").read_bytes().rstrip(b"\0").split(b"\0")
-        folder = Path(f"/proc/{pid}/cwd").resolve()
-    except OSError as error:
-        return f"--pid {pid}: it cannot be read: {error.strerror}; run as its user or as root"
-    split = [pair.decode("utf-8", "surrogateescape").partition("=") for pair in pairs if b"=" in pair]
-    command = tuple(word.decode("utf-8", "surrogateescape") for word in words)
-    return Config(command, str(folder), tuple((name, value) for name, _, value in split)), Process(
-        pid, started
-    )
+    print(f"  {printable(words)}", file=sys.stderr, flush=True)
 
 
 def _tell(plan: "Plan") -> None:
-    from diagnoser.experiment.confirm import smallest_seen
+    from diagnoser.experiment.change import told
+    from diagnoser.experiment.plan import smallest_seen
+    from diagnoser.experiment.statistics import LOOK_LEVELS
 
-    first = "as it runs" if plan.running else "started by this"
+    first = "as it runs" if plan.was_up else "started by this"
     load = plan.load
     rate = f"{load.concurrency} at a time" if load.rate_per_s is None else f"{load.rate_per_s:g} a second"
-    print(f"Plan: {plan.change}, on {socket.gethostname()}")
-    print(f"  A         {shlex.join(plan.original.command)[:600]} ({first})")
-    print(f"  B         the same with {plan.change}")
+    what = told(plan.changes) if plan.changes else "whatever the log asks for"
+    print(f"Plan: {what}, on {plan.host}")
+    print(f"  A         {plan.launcher.original[:600]} ({first})")
+    print(f"  B         the same with {what}")
+    if plan.chain:
+        print("  chain     a start that fails gets the fix of its own cause, up to four times")
     print(
         f"  order     A B, then A B and A B again while the verdict is open; {load.runs} runs a launch after warm-ups"
     )
@@ -246,78 +191,32 @@ def _tell(plan: "Plan") -> None:
     print(f"  seen      a change of {seen} after 1, 2, 3 pairs, in 4 of 5 cases, if runs scatter by 1 %")
     if plan.gap and plan.gap < smallest_seen(plan)[-1]:
         print(f"  warning   the gap of {plan.gap:.1%} is smaller than what three pairs can see")
-    print(f"  restarts  {'2 to 6' if plan.running else '3 to 7'}, the last brings the original back", end="")
+    most = 2 * len(LOOK_LEVELS)
+    print(f"  restarts  {'2 to ' + str(most) if plan.was_up else '3 to ' + str(most + 1)}", end="")
+    print(
+        ", then nothing runs, as before" if plan.ends_down else ", the last brings the original back", end=""
+    )
     print(" unless the change is confirmed" if plan.keep_fix else "")
-    print(
-        "  undo      by itself on an error, Ctrl-C or death of this process; by hand: diagnose confirm --rollback"
-    )
+    ways = "death of this process" if not plan.remote else f"{plan.dead_man_s:.0f} s without a word from here"
+    print(f"  undo      by itself on an error, Ctrl-C or {ways}; by hand: diagnose confirm --rollback")
 
 
-def _refused(plan: "Plan", options: argparse.Namespace) -> str | None:
-    """The sentence why the experiment must not begin, or None."""
-    from urllib.parse import urlsplit
-
-    from diagnoser.experiment.servers import connections
-
-    name = socket.gethostname()
-    address = urlsplit(plan.url)
-    if address.hostname not in ("localhost", "127.0.0.1", "::1", name):
-        return f"{plan.url} is not this machine; an experiment restarts servers of this machine only"
-    if Path("/etc/diagnoser/no-restart").exists():
-        return "/etc/diagnoser/no-restart forbids restarts on this machine"
-    port = address.port or 80
-    busy = connections(port)
-    if plan.running is None and busy:
-        return f"port {port} is in use; name the running server with --pid"
-    if busy and not options.allow_serving:
-        return f"{busy} connections use port {port}: the server serves; --allow-serving goes on all the same"
-    if options.yes:
-        return None if options.host == name else f"--yes needs --host {name}, this machine's name"
-    if sys.stdin is None or not sys.stdin.isatty():
-        return f"nobody can be asked; --yes --host {name} does it without"
-    print(
-        f"\nThe server will be stopped and started. Type this machine's name ({name}) to go on: ",
-        end="",
-        flush=True,
-    )
-    return None if sys.stdin.readline().strip() == name else "the name was not given; nothing was done"
-
-
-def _say(words: str) -> None:
-    from diagnoser.sources import printable
-
-    print(f"  {printable(words)}", file=sys.stderr, flush=True)
-
-
-def _fatal(log: Path) -> tuple[str, str] | None:
-    """The rule and title of what a log says ends a start; None where it says nothing of the kind."""
-    from diagnoser.agent import session
-    from diagnoser.inference.resolve import FATAL
-
-    try:
-        judged = session.run([log])
-    except session.CallError:
-        return None
-    if isinstance(judged, list):
-        return None
-    for cause in judged.diagnosis.causes:
-        if cause.effect in FATAL and cause.kind == "cause" and judged.diagnosis.server != "ready":
-            fix = f" (fix: {cause.fixes[0].command})" if cause.fixes else ""
-            return cause.rule, f"{cause.title}{fix}"
-    return None
-
-
-def _conclude(plan: "Plan", outcome: "Outcome") -> int:
+def _conclude(outcome: "Outcome") -> int:
+    from diagnoser.experiment.change import told
     from diagnoser.experiment.statistics import Verdict
 
     codes: dict[Any, int] = {
         Verdict.CONFIRMED: 0, Verdict.REFUTED: REFUTED, Verdict.HARMFUL: HARMFUL, Verdict.INCONCLUSIVE: INCONCLUSIVE,
         Verdict.VOID: VOID, None: ROLLED_BACK,
     }  # fmt: skip
-    last = outcome.last
+    last, plan = outcome.last, outcome.plan
     print()
     if outcome.verdict is not None:
-        print(f"{outcome.verdict.value.capitalize()}: {plan.change}")
+        print(f"{outcome.verdict.value.capitalize()}: {told(plan.changes)}")
+    if outcome.verdict is Verdict.CONFIRMED and last is None:
+        print("  as found the server does not start; with the change it does")
+    if plan.base and last is not None:
+        print(f"  both arms were started with {told(plan.base)}; without, the server does not start")
     if last is not None:
         found = last.interval
         print(f"  {plan.metric} better by {found.effect:+.1%} [{found.low:+.1%}, {found.high:+.1%}]")
@@ -337,43 +236,74 @@ def _conclude(plan: "Plan", outcome: "Outcome") -> int:
             )
     if outcome.error:
         print(f"  {outcome.error}")
+    for note in outcome.notes[:MAX_NOTES]:
+        print(f"  note      {note}")
+    if len(outcome.notes) > MAX_NOTES:
+        print(f"  and {len(outcome.notes) - MAX_NOTES} notes more, in {outcome.journal}")
     if outcome.restored is None:
-        print("  the server runs with the change; undo: start it with its former command")
+        print("  the server runs with the change; undo: start it as it was")
         return codes[outcome.verdict]
     if not outcome.restored:
-        print("  THE ORIGINAL SERVER IS NOT BACK. By hand:")
-        print(f"  cd {shlex.quote(plan.original.folder)} && {shlex.join(plan.original.command)}")
+        print("  THE ORIGINAL SERVER IS NOT BACK. Try `diagnose confirm --rollback`, or by hand:")
+        print(f"  {plan.launcher.original}")
+        if plan.remote:
+            wait = f"{plan.dead_man_s:.0f} s"
+            print(
+                f"  If {plan.host} is only out of reach, its dead-man brings the server back {wait} after it lost us."
+            )
         return ROLLBACK_FAILED
-    print("  the original server runs again")
+    print("  nothing runs, as before" if plan.ends_down else "  the original server runs again")
     return codes[outcome.verdict]
 
 
+def _reach(plan: "Plan") -> "Hands":
+    from diagnoser.experiment.hands import over_ssh, this_machine
+
+    return over_ssh(plan.host) if plan.remote else this_machine()
+
+
 def _roll_back() -> int:
+    from diagnoser.agent.causes import READER
     from diagnoser.experiment import journal
-    from diagnoser.experiment.confirm import roll_back
+    from diagnoser.experiment.recovery import roll_back
 
     files = journal.pending()
     if not files:
         print("no experiment is open; nothing was done")
         return 0
     for file in files:
-        try:
-            if not roll_back(file, _say, _fatal):
-                fail(
-                    f"the server of {file} could not be brought back; its command is in the first line",
-                    PROGRAM,
-                )
-                return ROLLBACK_FAILED
-        except journal.BusyError as error:
-            fail(str(error), PROGRAM)
-            return VOID
+        if not roll_back(file, _reach, say, READER):
+            fail(
+                f"the server of {file} could not be brought back; the plan is in the first line",
+                PROGRAM,
+            )
+            return ROLLBACK_FAILED
         print(f"{file.stem}: the original server runs again")
     return 0
 
 
+def _resume() -> int:
+    from diagnoser.agent.causes import READER
+    from diagnoser.experiment import journal
+    from diagnoser.experiment.plan import Plan
+    from diagnoser.experiment.recovery import NothingError, resume
+
+    files = journal.resumable()
+    if not files:
+        return fail("no experiment was cut before its verdict; there is nothing to go on with", PROGRAM)
+    file = files[-1]
+    plan = Plan.from_plain(journal.read(file)[0]["plan"])
+    _tell(plan)
+    try:
+        return _conclude(resume(file, _reach, say, READER))
+    except NothingError as error:
+        return fail(str(error), PROGRAM)
+
+
 def _watch(file: Path, pid: int) -> int:
-    from diagnoser.experiment.confirm import watch
+    from diagnoser.agent.causes import READER
     from diagnoser.experiment.journal import Process, started_at
+    from diagnoser.experiment.recovery import watch
 
     started = started_at(pid)
-    return 0 if watch(file, Process(pid, started or 0), _say, _fatal) else ROLLBACK_FAILED
+    return 0 if watch(file, Process(pid, started or 0), _reach, say, READER) else ROLLBACK_FAILED

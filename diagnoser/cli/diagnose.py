@@ -26,6 +26,7 @@ commands:
   bench       measure a running server
   compare     what two benchmark results say about each other
   confirm     prove a fix by restarting a server with and without it
+  bisect      which difference between a fast and a slow configuration it is
   collect     look at a machine and keep what was seen, to be diagnosed later
   mcp         tools for agents, over standard input and output
   probes      what is ever run on a machine by --host, all of it read-only

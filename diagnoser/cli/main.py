@@ -13,6 +13,7 @@ from diagnoser.version import __version__
 
 COMMANDS = (
     "bench",
+    "bisect",
     "collect",
     "compare",
     "confirm",

@@ -1,18 +1,39 @@
 """A server's configuration as a command with its environment, and a change to it."""
 
-from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
 
 Action = Literal["set_flag", "unset_flag", "set_env", "unset_env"]
 ACTIONS: tuple[Action, ...] = ("set_flag", "unset_flag", "set_env", "unset_env")
 
 
 class Config(NamedTuple):
-    """How a server is started. environment: what is set besides (or, with None, unset from) the environment of ours."""
+    """How a server is started.
+
+    environment: what is set (or, with None, unset). whole: that is all of it, as read from a running process; otherwise
+    it comes on top of what the machine gives to commands.
+    """
 
     command: tuple[str, ...]
     folder: str
     environment: tuple[tuple[str, str | None], ...] = ()
+    whole: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        """As it is kept in a journal."""
+        pairs = [list(pair) for pair in self.environment]
+        return {
+            "command": list(self.command),
+            "folder": self.folder,
+            "environment": pairs,
+            "whole": self.whole,
+        }
+
+    @staticmethod
+    def from_plain(kept: dict[str, Any]) -> "Config":
+        """A configuration as `plain` gave it."""
+        pairs = tuple((name, value) for name, value in kept["environment"])
+        return Config(tuple(kept["command"]), kept["folder"], pairs, kept["whole"])
 
 
 class Change(NamedTuple):
@@ -34,12 +55,29 @@ class Change(NamedTuple):
         """The configuration with this change; unchanged where it has it already."""
         if self.action in ("set_env", "unset_env"):
             others = tuple(pair for pair in config.environment if pair[0] != self.name)
-            value = (self.value or "") if self.action == "set_env" else None
-            return config._replace(environment=(*others, (self.name, value)))
+            if self.action == "unset_env":
+                return config._replace(environment=others if config.whole else (*others, (self.name, None)))
+            return config._replace(environment=(*others, (self.name, self.value or "")))
         words = list(_without(config.command, self.name))
         if self.action == "set_flag":
             words += [self.name] if self.value is None else [self.name, self.value]
         return config._replace(command=tuple(words))
+
+
+Changes = tuple[Change, ...]
+"""Several changes, applied in this order; none: the configuration as found."""
+
+
+def told(changes: Iterable[Change]) -> str:
+    """The changes in words."""
+    return ", ".join(map(str, changes)) or "as found"
+
+
+def applied(config: Config, changes: Iterable[Change]) -> Config:
+    """The configuration with all of the changes."""
+    for change in changes:
+        config = change.applied(config)
+    return config
 
 
 def _without(command: tuple[str, ...], flag: str) -> tuple[str, ...]:
@@ -56,14 +94,3 @@ def _without(command: tuple[str, ...], flag: str) -> tuple[str, ...]:
             continue
         kept.append(word)
     return tuple(kept)
-
-
-def environment(config: Config, ours: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of the server."""
-    whole = dict(ours)
-    for name, value in config.environment:
-        if value is None:
-            whole.pop(name, None)
-        else:
-            whole[name] = value
-    return whole

@@ -2,349 +2,341 @@
 
     plan -> A1 -> B1 -> look -> (A2 -> B2 -> look -> (A3 -> B3 -> look)) -> verdict -> as found, or kept
 
-Every step is in the journal before it is taken. A watcher, a process of its own, brings the original server back when
-this one dies (`watch`); `roll_back` does the same by hand.
+Every step is in the journal before it is taken. `diagnoser.experiment.recovery` undoes or goes on with an experiment
+that was cut.
 """
 
-import asyncio
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from diagnoser.experiment import journal, servers
-from diagnoser.experiment.change import Change, Config
-from diagnoser.experiment.journal import Journal, Process
-from diagnoser.experiment.load.bench import Plan as Load
-from diagnoser.experiment.load.bench import bench
-from diagnoser.experiment.load.client import Client, UnusableError
+from diagnoser.experiment import journal, measuring, starting
+from diagnoser.experiment.change import Changes, told
+from diagnoser.experiment.guards.gpus import Smi
+from diagnoser.experiment.guards.launch import LaunchGuard, Record
+from diagnoser.experiment.hands import Hands, HandsError
+from diagnoser.experiment.journal import BusyError, Journal
+from diagnoser.experiment.launchers.process import adopt
+from diagnoser.experiment.load.client import UnusableError
+from diagnoser.experiment.measuring import Measured, VoidError
+from diagnoser.experiment.outpost import Heart, Outpost, settle
+from diagnoser.experiment.plan import Plan, default_noise
 from diagnoser.experiment.results import Benchmark
-from diagnoser.experiment.servers import StartError
-from diagnoser.experiment.statistics import (
-    FLOORS,
-    LOOK_LEVELS,
-    LOWER_IS_BETTER,
-    Arm,
-    Launch,
-    Look,
-    Noise,
-    Verdict,
-    detectable,
-    look,
-)
+from diagnoser.experiment.starting import Log, Reader, StartError, Told
+from diagnoser.experiment.statistics import LOWER_IS_BETTER, Arm, Launch, Look, Verdict, look
+from diagnoser.experiment.tunnel import Tunnel
+from diagnoser.sources.hosts.channel import ChannelError
+
+MAX_CHAINED = 4
+"""How many fixes of failed starts are tried one after another."""
 
 MIN_BUDGET_S, MAX_BUDGET_S = 900.0, 1800.0
-MAX_REPEATS = 3
-"""How often runs that a guard voided are made again in a launch. They are replaced for that reason only, never for
-their value."""
-
-MIN_RUNS = 3
-"""Fewer valid runs in a launch make it void."""
-
-WORKLOADS: dict[str, tuple[str, Load]] = {
-    "decode_single_stream": ("decode_ms_per_token", Load(prompt_tokens=128, output_tokens=256)),
-    "decode_long_context": ("decode_ms_per_token", Load(prompt_tokens=10_000, output_tokens=256)),
-    "prefill_long": ("ttft_ms", Load(prompt_tokens=8_000, output_tokens=16)),
-    "throughput_many_streams": (
-        "output_tok_s_wall",
-        Load(prompt_tokens=512, output_tokens=256, concurrency=32, requests=96),
-    ),
-}
-"""What exercises a hypothesis, and the metric that it is scored on. Attention costs nothing at a short context and 40 %
-at 10,000 tokens (SGLang on an H200), so a workload that does not exercise the cause refutes nothing."""
-
-
-class Plan(NamedTuple):
-    """An experiment before its first step. gap: the relative loss that the change should explain."""
-
-    url: str
-    original: Config
-    change: Change
-    workload: str
-    metric: str
-    load: Load
-    gap: float | None = None
-    running: Process | None = None
-    keep_fix: bool = False
-
-    @property
-    def changed(self) -> Config:
-        return self.change.applied(self.original)
 
 
 class Outcome(NamedTuple):
     """How it ended. verdict None: it was rolled back before there was one. error: why. restored: whether the original
-    server runs again; None: the changed one was kept. results: every launch's benchmark."""
+    server runs again; None: the changed one was kept. results: the benchmarks of every launch. journal: where all of
+    it is written. notes: what the guards said that made nothing void. plan: as it was in the end."""
 
     verdict: Verdict | None
     last: Look | None
     error: str | None
     restored: bool | None
     results: list[tuple[Arm, Benchmark]]
+    journal: Path
+    notes: list[str]
+    plan: Plan
 
 
-Told = Callable[[str], None]
-Diagnose = Callable[[Path], tuple[str, str] | None]
+def run(plan: Plan, hands: Hands, told: Told, reader: Reader) -> Outcome:
+    """Do it.
 
-
-class VoidError(RuntimeError):
-    """What was measured says nothing; the message names the guard and why."""
-
-
-def smallest_seen(plan: Plan, run_cv: float = 0.01) -> list[float]:
-    """What can be detected after one, two and three pairs."""
-    noise = Noise(FLOORS.get(plan.metric, 0.0075))
-    return [detectable(pairs, run_cv, noise, plan.load.runs) for pairs in range(1, len(LOOK_LEVELS) + 1)]
-
-
-def run(plan: Plan, told: Told, diagnose: Diagnose) -> Outcome:
-    """Do it. Raises `journal.BusyError` before anything is touched, OSError where no journal can be kept."""
-    if journal.pending():
-        raise journal.BusyError(
-            "an earlier experiment was not ended; bring its server back with --rollback first"
-        )
-    file = journal.folder() / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.jsonl"
-    kept = Journal(file)
-    original = journal.as_plain(plan.original)
-    # The watcher stands by before there is anything to undo.
-    _watcher(file)
-    kept.note("planned", url=plan.url, original=original, change=str(plan.change), workload=plan.workload)
-    work = _Experiment(plan, kept, told, diagnose)
+    Raises `BusyError` before anything is touched, OSError where no journal can be kept, `ChannelError` or `HandsError`
+    where the machine cannot be prepared.
+    """
+    if journal.pending(plan.host):
+        raise BusyError("an earlier experiment was not ended; bring its server back with --rollback first")
+    outpost = settle(hands, plan.launcher)
+    kept = Journal(journal.new_file())
     try:
-        return work.all()
+        return Experiment(plan, outpost, kept, told, reader).begin()
     finally:
         kept.close()
 
 
-class _Experiment:
-    def __init__(self, plan: Plan, kept: Journal, told: Told, diagnose: Diagnose) -> None:
+class StartedError(RuntimeError):
+    """Not an error of the server: it came up with the fix of its failed start, and its log asks for nothing more."""
+
+
+class Experiment:
+    """One experiment, from its beginning or from where its journal ends."""
+
+    def __init__(self, plan: Plan, outpost: Outpost, kept: Journal, told: Told, reader: Reader) -> None:
         self.plan = plan
+        self.outpost = outpost
         self.kept = kept
         self.told = told
-        self.diagnose = diagnose
-        self.current: Process | None = plan.running
+        self.reader = reader
         self.results: list[tuple[Arm, Benchmark]] = []
         self.launches: list[Launch] = []
         self.load_s = 0.0
+        self.starts = 0
+        self.running = False
+        self.chained = 0
+        self.log: Log | None = None
+        self.noise = default_noise
+        self.url = plan.url
+        self.guard = LaunchGuard(Smi(outpost.hands), plan.load, told)
+
+    def begin(self) -> Outcome:
+        """From the beginning."""
+        from diagnoser.experiment.recovery import watcher
+
+        plan = self.plan
+        if not plan.remote:
+            watcher(self.kept.file)  # stands by before there is anything to undo
+        self.kept.note(
+            "planned", plan=plan.plain(), folder=self.outpost.folder, controller=list(journal.ourselves())
+        )
+        try:
+            self.outpost.equip(dead_man_s=plan.dead_man_s if plan.remote else None)
+            self.kept.note("prepared")
+            self._adopt()
+        except (BusyError, ChannelError, HandsError):
+            self.kept.note("restored", why="nothing was touched")
+            raise
+        return self.all()
+
+    def go_on(self, events: Sequence[dict[str, Any]]) -> Outcome:
+        """From where the journal ends: launches that were measured count, one that was cut is made again."""
+        for event in events:
+            if event["event"] == "measured":
+                self.launches.append(Launch(Arm(event["arm"]), tuple(event["values"])))
+                self.guard.records.append(Record.from_plain(event["record"]))
+            elif event["event"] == "ready":
+                self.load_s = max(self.load_s, event["load_s"])
+            elif event["event"] == "starting":
+                self.starts += 1
+        touched = any(event["event"] in ("stopping", "starting") for event in events)
+        self.kept.note("resumed", launches=len(self.launches), controller=list(journal.ourselves()))
+        self.outpost.equip(
+            dead_man_s=self.plan.dead_man_s if self.plan.remote else None, down=self.plan.ends_down
+        )
+        if not touched:
+            self._adopt()
+        return self.all()
+
+    def _adopt(self) -> None:
+        """Take over the server that runs already."""
+        if self.plan.running is not None:
+            self.kept.note("running", pid=self.plan.running[0], started=self.plan.running[1])
+            self.outpost.hands.do(adopt(self.outpost.folder, *self.plan.running), "note the running server")
+        self.running = self.plan.was_up
 
     def all(self) -> Outcome:
-        last: Look | None = None
-        verdict: Verdict | None = None
-        error: str | None = None
-        try:
-            if self.current is not None:
-                self.kept.note("running", pid=self.current.pid, started=self.current.started)
-            while last is None or not last.final:
-                for arm in (Arm.A, Arm.B):
-                    self._launch(arm)
-                last = look(
-                    self.launches,
-                    lower_is_better=self.plan.metric in LOWER_IS_BETTER,
-                    noise=Noise(FLOORS.get(self.plan.metric, 0.0075)),
-                    gap=self.plan.gap,
+        """Launches and looks until the verdict stands, then the end."""
+        plan = self.plan
+        with ExitStack() as stack:
+            self.open(stack)
+            last: Look | None = None
+            verdict: Verdict | None = None
+            error: str | None = None
+            cut = False
+            try:
+                verdict, last = self._decide()
+            except StartedError:
+                # It did not start as found, and with the fix it does: both were seen.
+                verdict = Verdict.CONFIRMED
+                self.plan = plan = self.plan._replace(changes=self.plan.base)
+            except VoidError as caught:
+                verdict, error = Verdict.VOID, str(caught)
+            except (StartError, UnusableError, HandsError) as caught:
+                error = str(caught)
+            except ChannelError as caught:
+                error, cut = str(caught), True
+            except KeyboardInterrupt:
+                error, cut = "interrupted", True
+            if error and not cut and (lost := self._lost()):
+                # Requests that failed because the way to the server was cut say nothing of the server.
+                verdict, error, cut = None, lost, True
+            if verdict is not None:
+                self.kept.note("verdict", verdict=verdict.value, why=error)
+            elif not cut:
+                self.kept.note("gave-up", why=error)
+            if verdict is Verdict.CONFIRMED and plan.keep_fix:
+                self.kept.note("kept", verdict=verdict.value)
+                self.outpost.end()
+                return Outcome(
+                    verdict, last, None, None, self.results, self.kept.file, self.guard.notes, self.plan
                 )
-                found = last.interval
-                self.kept.note("look", verdict=last.verdict.value, **found._asdict())
-                words = f"{found.effect:+.1%} [{found.low:+.1%}, {found.high:+.1%}]"
-                self.told(f"look {last.pairs}: {last.verdict.value}, {words}")
-            verdict = last.verdict
-        except VoidError as caught:
-            verdict, error = Verdict.VOID, str(caught)
-        except (StartError, UnusableError) as caught:
-            error = str(caught)
-        except KeyboardInterrupt:
-            error = "interrupted"
-        if verdict is Verdict.CONFIRMED and self.plan.keep_fix:
-            self.kept.note("kept", verdict=verdict.value)
-            return Outcome(verdict, last, None, None, self.results)
-        restored = self._restore()
-        return Outcome(verdict, last, error, restored, self.results)
+            restored = self._restore()
+            return Outcome(
+                verdict, last, error, restored, self.results, self.kept.file, self.guard.notes, self.plan
+            )
+
+    def _lost(self) -> str | None:
+        """The sentence why the machine cannot be reached any more, or None."""
+        try:
+            self.outpost.hands.run("true", "see whether the machine is there", timeout_s=10, often=True)
+        except ChannelError as error:
+            return str(error)
+        return None
+
+    def _decide(self) -> tuple[Verdict, Look | None]:
+        """Launches in turn, with a look after each pair, until the verdict stands."""
+        while True:
+            if self.launches and len(self.launches) % 2 == 0:
+                last = self._look()
+                if last.final:
+                    return last.verdict, last
+            self._launch(Arm.B if len(self.launches) % 2 else Arm.A)
+
+    def _look(self) -> Look:
+        plan = self.plan
+        lower = plan.metric in LOWER_IS_BETTER
+        last = look(self.launches, lower_is_better=lower, noise=plan.noise, gap=plan.gap)
+        found = last.interval
+        self.kept.note("look", verdict=last.verdict.value, **found._asdict())
+        self.told(
+            f"look {last.pairs}: {last.verdict.value}, {found.effect:+.1%} [{found.low:+.1%}, {found.high:+.1%}]"
+        )
+        return last
 
     def _launch(self, arm: Arm) -> None:
         """One start of an arm (the first of A may be running already) and its runs."""
-        first = not self.launches
-        config = self.plan.original if arm is Arm.A else self.plan.changed
-        if not (first and arm is Arm.A and self.current is not None):
+        name = f"{arm.value}{len(self.launches) // 2 + 1}"
+        if not (self.running and not self.launches):
             self._stop()
-            self._start(arm.value, config)
-        self.kept.note("measuring", arm=arm.value)
-        self.told(f"{arm.value}{len(self.launches) // 2 + 1}: measuring")
-        values: list[float] = []
-        void: list[str] = []
-        for _ in range(1 + MAX_REPEATS):
-            missing = self.plan.load.runs - len(values)
-            if missing <= 0:
-                break
-            result = asyncio.run(_measure(self.plan, missing))
-            self.results.append((arm, result))
-            values += _values(result, self.plan.metric)
-            void += _void(result)
-        if len(values) < min(MIN_RUNS, self.plan.load.runs):
-            raise VoidError(
-                f"only {len(values)} valid runs of {self.plan.metric}: {'; '.join(dict.fromkeys(void))}"
-            )
-        self.launches.append(Launch(arm, tuple(values)))
-        self.kept.note("measured", arm=arm.value, values=list(self.launches[-1].values))
+            self._start_chained(name, arm)
+        else:
+            self._look_at_running()
+        measured = self._measure(name, arm, self.plan.changes)
+        self.launches.append(Launch(arm, tuple(measured.values)))
 
-    def _start(self, name: str, config: Config) -> None:
-        log = self.kept.file.with_suffix(f".{name}{len(self.launches)}.log")
-        self.kept.note("starting", arm=name, log=str(log), **journal.as_plain(config))
-        process = servers.start(config, log)
-        self.current = process
-        self.kept.note("started", arm=name, pid=process.pid, started=process.started)
-        budget = min(max(2 * self.load_s, MIN_BUDGET_S), MAX_BUDGET_S)
-        took = servers.wait_ready(
-            process,
-            log,
-            lambda: asyncio.run(_answers(self.plan.url)),
-            budget_s=budget,
-            told=lambda line: self.told(f"{name}: {line}"),
-            diagnose=self.diagnose,
-        )
+    def _measure(self, name: str, arm: Arm, changes: Changes) -> Measured:
+        """The runs of the server that is up. changes: between this arm and the other."""
+        self.kept.note("measuring", arm=arm.value)
+        self.told(f"{name}: measuring")
+        measured = measuring.launch(self.url, self.plan.load, self.plan.metric, self.guard.watch)
+        self.results += [(arm, one) for one in measured.results]
+        record = self.guard.judge(name, arm, measured, changes)
+        self.kept.note("measured", arm=arm.value, values=measured.values, record=record.plain())
+        return measured
+
+    def _look_at_running(self) -> None:
+        """What is known of a server that ran before us; its log from here on, where that is a file."""
+        log = None
+        if self.plan.running_log or self.plan.running is None:
+            log = Log(self.outpost, "running", self.kept.log("running"), self.plan.running_log)
+            log.skip()
+        self.guard.found_running(log)
+
+    def changes(self, arm: Arm) -> Changes:
+        """What an arm is started with."""
+        return self.plan.base if arm is Arm.A else (*self.plan.base, *self.plan.changes)
+
+    def _start_chained(self, name: str, arm: Arm) -> None:
+        """Start an arm; in a chain a start that fails gets the fix of its own cause, until it comes up."""
+        while True:
+            try:
+                self._start(name, self.changes(arm))
+                break
+            except StartError as error:
+                fix = error.diagnosed.fix if error.diagnosed else ()
+                known = set(self.changes(Arm.B))
+                first = len(self.launches) < 2
+                if not (self.plan.chain and fix and first) or known & set(fix) or self.chained >= MAX_CHAINED:
+                    raise
+                self.chained += 1
+                self.told(f"{name}: {error}; tried next: {told(fix)}")
+                self._stop()
+                if arm is Arm.A:
+                    self._replan(self.plan._replace(base=(*self.plan.base, *fix)))
+                else:
+                    self._replan(self.plan._replace(changes=(*self.plan.changes, *fix)))
+        if not self.plan.changes:
+            self._choose(name)
+
+    def _choose(self, name: str) -> None:
+        """The server is up and nothing is to be tested yet: what its log says is. Raises `StartedError`."""
+        found = self.reader.slow(self.log.copy) if self.log else None
+        if found is None or set(found.changes) & set(self.plan.base):
+            raise StartedError
+        self.told(f"{name}: {found.rule}; put to the test: {told(found.changes)}")
+        self._replan(self.plan.testing(found.changes, found.workload, self.noise))
+        self.guard.streams(self.plan.load)
+
+    def _replan(self, plan: Plan) -> None:
+        self.plan = plan
+        self.kept.note("replanned", plan=plan.plain())
+
+    def _start(self, name: str, changes: Changes) -> None:
+        self.starts += 1
+        log = Log(self.outpost, f"{name}-{self.starts}", self.kept.log(f"{name}-{self.starts}"))
+        self.kept.note("starting", arm=name, changes=[list(one) for one in changes], log=str(log.copy))
+        self.log = log
+        self.guard.before_start(name)
+        self.told(f"{name}: starting, {told(changes)}")
+        starting.start(self.outpost, changes, log)
+        self.kept.note("started", arm=name)
+        took = self._ready(log, min(max(2 * self.load_s, MIN_BUDGET_S), MAX_BUDGET_S), name)
+        self.guard.ready(name, log)
         self.load_s = max(self.load_s, took)
         self.kept.note("ready", arm=name, load_s=round(took, 2))
 
+    def _ready(self, log: Log, budget_s: float, name: str) -> float:
+        return starting.wait_ready(
+            self.outpost,
+            log,
+            lambda: measuring.answers(self.url),
+            budget_s=budget_s,
+            told=lambda line: self.told(f"{name}: {line}"),
+            fatal=self.reader.fatal,
+        )
+
     def _stop(self) -> None:
-        if self.current is not None:
-            self.kept.note("stopping", pid=self.current.pid)
-            servers.stop(self.current)
-            self.kept.note("stopped", pid=self.current.pid)
-            self.current = None
+        self.kept.note("stopping")
+        self.guard.stopping()
+        starting.stop(self.outpost)
+        self.running = False
+        self.kept.note("stopped")
+        starting.wait_free(self.outpost, self.plan.port)
+
+    def open(self, stack: ExitStack) -> None:
+        """Give signs of life, and find the way to a server of another machine."""
+        if self.plan.remote:
+            stack.enter_context(Heart(self.outpost, self.plan.dead_man_s / 6))
+            self.url = self._reached(stack)
+
+    def _reached(self, stack: ExitStack) -> str:
+        """The URL under which a server of another machine is reached from here."""
+        from urllib.parse import urlsplit
+
+        parts = urlsplit(self.plan.url)
+        if parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+            return self.plan.url
+        tunnel = Tunnel(self.outpost.hands.dial_port, self.plan.port)
+        stack.callback(tunnel.close)
+        return f"{parts.scheme}://127.0.0.1:{tunnel.local}{parts.path}"
 
     def _restore(self) -> bool:
         self.told("bringing the original server back")
-        return _restore(self.kept, self.plan.url, self.plan.original, self.current, self.told, self.diagnose)
+        return self.restore()
 
-
-def _restore(
-    kept: Journal, url: str, original: Config, current: Process | None, told: Told, diagnose: Diagnose
-) -> bool:
-    """Stop what runs and start the original; False where that fails, which is said loudly."""
-    try:
-        kept.note("restoring")
-        if current is not None:
-            servers.stop(current)
-        log = kept.file.with_suffix(".restored.log")
-        kept.note("starting", arm="original", log=str(log))
-        process = servers.start(original, log)
-        kept.note("started", arm="original", pid=process.pid, started=process.started)
-        servers.wait_ready(
-            process,
-            log,
-            lambda: asyncio.run(_answers(url)),
-            budget_s=MAX_BUDGET_S,
-            told=told,
-            diagnose=diagnose,
-        )
-    except StartError as error:
-        kept.note("rollback-failed", error=str(error))
-        return False
-    kept.note("restored", pid=process.pid)
-    return True
-
-
-def roll_back(file: Path, told: Told, diagnose: Diagnose) -> bool:
-    """Undo a pending experiment. Raises `BusyError` while it is under way."""
-    kept = Journal(file)
-    try:
-        events = kept.events()
-        if events and events[-1]["event"] in journal.ENDINGS:
-            return bool(events[-1]["event"] != "rollback-failed")
-        planned = events[0]
-        original = journal.config_of(planned["original"])
-        current, arm = _last_process(events)
-        if arm == "A" and current is not None and current.alive() and asyncio.run(_answers(planned["url"])):
-            kept.note("restored", pid=current.pid)
-            return True
-        return _restore(kept, planned["url"], original, current, told, diagnose)
-    finally:
-        kept.close()
-
-
-def _last_process(events: Sequence[dict[str, object]]) -> tuple[Process | None, str | None]:
-    """The process that ran last, and of which arm; "A" and "original" are the configuration as found."""
-    for event in reversed(events):
-        if event["event"] == "starting":
-            # We died between the start and the note of it: the process is known by its log.
-            found = servers.find(Path(str(event["log"])))
-            if found is not None:
-                return found, "A" if event["arm"] == "original" else str(event["arm"])
-        if event["event"] in ("started", "running"):
-            arm = str(event.get("arm", "A"))
-            return Process(
-                int(str(event["pid"])), int(str(event["started"]))
-            ), "A" if arm == "original" else arm
-    return None, None
-
-
-def _watcher(file: Path) -> None:
-    """A process that waits for the end of this one and undoes the experiment if nobody else did."""
-    with (file.parent / "watcher.log").open("ab") as log:
-        subprocess.Popen(
-            [sys.executable, "-m", "diagnoser", "confirm", "--watch", str(file), str(os.getpid())],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-
-
-def watch(file: Path, process: Process, told: Told, diagnose: Diagnose) -> bool:
-    """Wait for the end of a process; then undo its experiment, if it is still to be undone."""
-    while process.alive():
-        time.sleep(0.5)
-    events = journal.read(file)
-    if not events or events[-1]["event"] in journal.ENDINGS:
+    def restore(self) -> bool:
+        """Bring the server back as found and see that it answers; False where that fails, which is said loudly."""
+        try:
+            self.kept.note("restoring")
+            self.outpost.hands.again()
+            self.outpost.undo()
+            if not self.plan.ends_down:
+                log = Log(self.outpost, "restored", self.kept.log("restored"))
+                self._ready(log, MAX_BUDGET_S, "original")
+            self.outpost.end()
+        except (StartError, HandsError, ChannelError) as error:
+            self.kept.note("rollback-failed", error=str(error))
+            self.told(str(error))
+            return False
+        self.kept.note("restored")
         return True
-    try:
-        return roll_back(file, told, diagnose)
-    except journal.BusyError:
-        return True  # somebody does it by hand
-
-
-async def _measure(plan: Plan, runs: int) -> Benchmark:
-    async with Client(plan.url, key=os.environ.get("DIAGNOSER_API_KEY")) as client:
-        result = await bench(client, replace(plan.load, runs=runs))
-    if not result.complete:
-        raise KeyboardInterrupt  # it gives what it has when it is interrupted; here that ends the experiment
-    return result
-
-
-async def _answers(url: str) -> bool:
-    """Whether a server generates."""
-    try:
-        async with Client(url, key=os.environ.get("DIAGNOSER_API_KEY"), stall_s=20) as client:
-            answer = await client.ask_leniently("Hello", 1)
-    except (UnusableError, OSError):
-        return False
-    failed: str = answer.error
-    return not failed
-
-
-def _values(result: Benchmark, metric: str) -> list[float]:
-    """The metric of each valid run. Raises `VoidError` where a guard voids the whole launch."""
-    for finding in result.findings:
-        if finding.level == "void" and finding.run is None:
-            raise VoidError(f"{finding.guard}: {finding.text}")
-    void = {finding.run for finding in result.findings if finding.level == "void"}
-    values = []
-    for one in result.launches[0].runs:
-        found = getattr(one, metric)
-        value: float | None = found if isinstance(found, float | int) or found is None else found.mean
-        if value and not one.off_length and not one.failed and one.complete and one.number not in void:
-            values.append(float(value))
-    return values
-
-
-def _void(result: Benchmark) -> Iterator[str]:
-    """Why runs do not count."""
-    yield from (f"{one.guard}: {one.text}" for one in result.findings if one.level == "void")
-    for one in result.launches[0].runs:
-        if one.failed or one.off_length:
-            yield (
-                f"{one.failed} requests failed" if one.failed else "answers were not of the length asked for"
-            )

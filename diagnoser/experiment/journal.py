@@ -1,18 +1,25 @@
 """What an experiment did, written and synced before each step, so that a death at any point can be undone.
 
-One file of JSON lines for each experiment in the user's state folder. The first line holds the original configuration;
-an experiment whose last line is no ending is pending, and its original server must be brought back.
+One file of JSON lines for each experiment in the user's state folder, on the machine from where it is led. The first
+line holds the plan with the original configuration; an experiment whose last line is no ending is pending, and its
+original server must be brought back. One without a verdict may be resumed, unless it gave up by itself.
 """
 
 import fcntl
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from diagnoser.experiment.change import Config
+from diagnoser.experiment.outpost import BusyError
 
-ENDINGS = frozenset(["restored", "kept", "rollback-failed"])
+__all__ = ["BusyError", "Journal", "Process"]
+
+ENDINGS = frozenset(["restored", "kept"])
+
+CONCLUDED = frozenset(["verdict", "gave-up", "bisecting"])
+"""After one of these there is nothing to go on with; a bisection is begun again."""
 
 
 class Process(NamedTuple):
@@ -45,33 +52,49 @@ def folder() -> Path:
     return user_state_path("diagnoser", appauthor=False) / "experiments"
 
 
-class BusyError(RuntimeError):
-    """Another experiment is under way, or an earlier one was not undone; the message is one sentence."""
-
-
 class Journal:
-    """The journal of one experiment, locked as long as it is open. Raises OSError where it cannot be written."""
+    """The journal of one experiment, locked as long as it is open.
 
-    def __init__(self, file: Path) -> None:
+    wait_s: how long another process may hold it; its watcher, for instance, while it brings the server back. Raises
+    OSError where it cannot be written, `BusyError` where it is held.
+    """
+
+    def __init__(self, file: Path, *, wait_s: float = 0.0) -> None:
         self.file = file
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(self._descriptor)
-            raise BusyError(f"the experiment {file.stem} is under way in another process") from error
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError as error:
+                if time.monotonic() < deadline:
+                    time.sleep(0.2)
+                    continue
+                os.close(self._descriptor)
+                words = f"the experiment {file.stem} is under way in another process"
+                raise BusyError(words) from error
 
     def note(self, event: str, **details: Any) -> None:
         """Write an event; it is on the disk when this returns."""
-        os.write(self._descriptor, (json.dumps({"event": event, **details}) + "\n").encode())
+        row = {"event": event, "at": round(time.time(), 3), **details}
+        os.write(self._descriptor, (json.dumps(row) + "\n").encode())
         os.fsync(self._descriptor)
 
     def events(self) -> list[dict[str, Any]]:
         return read(self.file)
 
+    def log(self, name: str) -> Path:
+        """The file for our copy of a server's log."""
+        return self.file.with_suffix(f".{name}.log")
+
     def close(self) -> None:
         os.close(self._descriptor)
+
+
+def new_file() -> Path:
+    return folder() / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.jsonl"
 
 
 def read(file: Path) -> list[dict[str, Any]]:
@@ -85,18 +108,21 @@ def read(file: Path) -> list[dict[str, Any]]:
     return found
 
 
-def pending() -> list[Path]:
-    """The journals of experiments that were not ended, oldest first."""
+def pending(host: str | None = None) -> list[Path]:
+    """The journals of experiments (on one machine, or all) that were not ended, oldest first."""
+    return [file for file, events in _all(host) if events[-1]["event"] not in ENDINGS]
+
+
+def resumable() -> list[Path]:
+    """The journals of experiments that were cut before their verdict, oldest first."""
+    return [file for file, events in _all(None) if not any(one["event"] in CONCLUDED for one in events)]
+
+
+def _all(host: str | None) -> list[tuple[Path, list[dict[str, Any]]]]:
     files = sorted(folder().glob("*.jsonl")) if folder().is_dir() else []
-    return [file for file in files if (events := read(file)) and events[-1]["event"] not in ENDINGS]
+    found = [(file, events) for file in files if (events := read(file)) and events[0]["event"] == "planned"]
+    return [(file, events) for file, events in found if host is None or events[0]["plan"]["host"] == host]
 
 
-def config_of(event: dict[str, Any]) -> Config:
-    """A configuration as `as_plain` wrote it."""
-    pairs = tuple((name, value) for name, value in event["environment"])
-    return Config(tuple(event["command"]), event["folder"], pairs)
-
-
-def as_plain(config: Config) -> dict[str, Any]:
-    pairs = [list(pair) for pair in config.environment]
-    return {"command": list(config.command), "folder": config.folder, "environment": pairs}
+def ourselves() -> Process:
+    return Process(os.getpid(), started_at(os.getpid()) or 0)

@@ -1,99 +1,19 @@
 """Whole experiments on real processes: the right verdict, and the original server afterwards, whatever happens."""
 
-import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from diagnoser.experiment.change import Change, Config
-
-FAKE = Path(__file__).with_name("fake_sglang.py")
-SHORT = ("--output-tokens", "12", "--prompt-tokens", "16", "--runs", "3")
-
-
-INTERRUPTIBLE = ("env", "--default-signal=INT")
-"""What is started in the background of a script ignores Ctrl-C, and so would its children."""
-
-
-class Place(NamedTuple):
-    """Where an experiment runs: the server's port, and a state folder of its own."""
-
-    port: int
-    folder: Path
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def command(self, backend: str) -> list[str]:
-        return [sys.executable, str(FAKE), "--port", str(self.port), "--attention-backend", backend]
-
-    def run(self, *arguments: str | Path, wait: bool = True) -> subprocess.Popen[str]:
-        environment = {**os.environ, "DIAGNOSER_STATE": str(self.folder / "state")}
-        process = subprocess.Popen(
-            [*INTERRUPTIBLE, sys.executable, "-m", "diagnoser", "confirm", *map(str, arguments)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-        )  # fmt: skip
-        if wait:
-            process.wait(180)
-        return process
-
-    def confirmed(self, *arguments: str | Path, wait: bool = True) -> subprocess.Popen[str]:
-        yes = ("--apply", "--yes", "--host", socket.gethostname())
-        return self.run("--url", self.url, *SHORT, *yes, *arguments, wait=wait)
-
-    def backend(self) -> str | None:
-        """The attention backend of the server that answers; None where none does."""
-        try:
-            with urllib.request.urlopen(f"{self.url}/get_server_info", timeout=5) as answer:
-                return str(json.load(answer)["attention_backend"])
-        except OSError:
-            return None
-
-    def events(self) -> list[str]:
-        files = sorted((self.folder / "state" / "experiments").glob("*.jsonl"))
-        return [json.loads(line)["event"] for file in files for line in file.read_text().splitlines()]
-
-    def back(self, backend: str, within_s: float = 30) -> bool:
-        """Whether the server answers with a backend, and the experiment is ended, soon."""
-        deadline = time.monotonic() + within_s
-        while time.monotonic() < deadline:
-            if self.backend() == backend and self.events()[-1] == "restored":
-                return True
-            time.sleep(0.2)
-        return False
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    yield Place(port, tmp_path)
-    subprocess.run(["pkill", "-9", "-f", f"fake_sglang.py --port {port} "], check=False)
-
-
-@pytest.fixture
-def triton(place: Place) -> Iterator[int]:
-    """A running server on the slow backend."""
-    with (place.folder / "server.log").open("wb") as log:
-        process = subprocess.Popen(place.command("triton"), stdout=log, stderr=log, start_new_session=True)
-    for _ in range(100):
-        if place.backend():
-            break
-        time.sleep(0.1)
-    yield process.pid
-    process.kill()
-    process.wait()
+from tests.experiment.conftest import FAKE, Place
+from tests.experiment.fake_smi import install, query
 
 
 @pytest.mark.slow  # a busy machine voids what is measured
@@ -125,8 +45,6 @@ def test_a_change_that_does_nothing_is_never_confirmed(place: Place, triton: int
 
 @pytest.mark.slow  # a busy machine voids what is measured
 def test_a_harmful_change_is_called_so(place: Place) -> None:
-    import shlex
-
     told = place.confirmed(
         "--command", shlex.join(place.command("fa3")), "--set-flag", "--attention-backend=triton"
     )
@@ -168,7 +86,8 @@ def test_the_fix_of_a_log_is_the_change(place: Place, triton: int) -> None:
 def test_what_is_refused(place: Place, triton: int) -> None:
     flag = ("--set-flag", "--attention-backend=fa3", "--pid", str(triton), "--url", place.url)
     assert place.run(*flag, "--apply").returncode == 13
-    assert place.run(*flag, "--apply", "--yes", "--host", "another").returncode == 13
+    assert place.run(*flag, "--apply", "--yes").returncode == 13
+    assert place.run(*flag, "--apply", "--yes", "--host", "another.invalid").returncode == 2
     with socket.create_connection(("127.0.0.1", place.port)):
         busy = place.run(*flag, "--apply", "--yes", "--host", socket.gethostname())
         assert busy.returncode == 13
@@ -186,38 +105,29 @@ def test_what_is_refused(place: Place, triton: int) -> None:
 
 
 def test_ctrl_c_brings_the_server_back(place: Place, triton: int) -> None:
-    process = place.confirmed("--pid", str(triton), "--set-flag", "--attention-backend=fa3", wait=False)
-    while "started" not in (place.events() if (place.folder / "state").exists() else []):
-        time.sleep(0.05)
+    process = place.reached("started")
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 14, process.communicate()
     assert place.backend() == "triton"
 
 
 STEPS = [
-    *("planned", "running", "measuring", "stopping", "starting", "started", "ready"),
-    *(pytest.param(step, marks=pytest.mark.slow) for step in ("look", "restoring")),
+    *("planned", "prepared", "running", "measuring", "stopping", "stopped", "starting", "started", "ready"),
+    *(pytest.param(step, marks=pytest.mark.slow) for step in ("measured", "look", "verdict", "restoring")),
 ]
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_kill_9_at_every_step(place: Place, triton: int, step: str) -> None:
     """The watcher brings the original server back by itself."""
-    process = place.confirmed("--pid", str(triton), "--set-flag", "--attention-backend=fa3", wait=False)
-    deadline = time.monotonic() + 90
-    while step not in (place.events() if (place.folder / "state").exists() else []):
-        assert time.monotonic() < deadline
-        assert process.poll() is None or step == "restoring", process.communicate()
-        time.sleep(0.005)
+    process = place.reached(step)
     process.kill()
     process.wait()
     assert place.back("triton"), place.events()
 
 
 def test_by_hand_when_the_watcher_died_too(place: Place, triton: int) -> None:
-    process = place.confirmed("--pid", str(triton), "--set-flag", "--attention-backend=fa3", wait=False)
-    while "ready" not in (place.events() if (place.folder / "state").exists() else []):
-        time.sleep(0.02)
+    process = place.reached("ready")
     subprocess.run(["pkill", "-9", "-f", f"confirm --watch {place.folder}"], check=True)
     process.kill()
     process.wait()
@@ -230,6 +140,130 @@ def test_by_hand_when_the_watcher_died_too(place: Place, triton: int) -> None:
     assert undone.returncode == 0, undone.communicate()
     assert place.backend() == "triton"
     assert "nothing was done" in place.run("--rollback").communicate()[0]
+
+
+RESUMED = [
+    *("planned", "prepared", "stopping", "starting", "started"),
+    *(
+        pytest.param(step, marks=pytest.mark.slow)
+        for step in ("running", "measuring", "measured", "stopped", "ready", "look")
+    ),
+]
+
+
+@pytest.mark.parametrize("step", RESUMED)
+@pytest.mark.parametrize("watcher", [True, False], ids=["watched", "unwatched"])
+def test_an_experiment_that_was_cut_is_resumed(place: Place, triton: int, step: str, watcher: bool) -> None:
+    """What was measured before counts, and the original server runs at the end, whoever died."""
+    process = place.reached(step)
+    if not watcher:
+        subprocess.run(["pkill", "-9", "-f", f"confirm --watch {place.folder}"], check=False)
+    process.kill()
+    process.wait()
+    told = place.run("--resume")
+    out, err = told.communicate()
+    events = place.events()
+    # A busy machine may void what is measured; what is never left to luck is the server.
+    assert told.returncode in (0, 12, 13), out + err
+    assert "resumed" in events
+    assert events[-1] == "restored"
+    assert place.backend() == "triton"
+    assert "nothing to go on with" in place.run("--resume").communicate()[1]
+    assert "nothing was done" in place.run("--rollback").communicate()[0]
+
+
+def test_a_void_says_which_guard_and_why(place: Place, triton: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The GPU's hardware slows it down all the time: no run counts, and the server is as it was."""
+    smi = install(place.folder / "bin", query("busy", clocks_event_reasons_active="0x0000000000000008"))
+    monkeypatch.setenv("PATH", f"{smi}:{os.environ['PATH']}")
+    told = place.confirmed("--pid", str(triton), "--set-flag", "--attention-backend=fa3")
+    out, _ = told.communicate()
+    assert told.returncode == 13
+    assert "Void: --attention-backend fa3" in out
+    assert "gpu-slowdown: hardware slowdown on GPU 0" in out
+    assert place.backend() == "triton"
+
+
+def test_a_kernel_that_is_compiled_in_the_window_voids_the_runs(place: Place) -> None:
+    says = "Triton kernel JIT compilation during inference: fused_moe."
+    command = shlex.join([*place.command("triton"), "--says", says])
+    told = place.confirmed("--command", command, "--set-flag", "--attention-backend=fa3")
+    out, _ = told.communicate()
+    assert told.returncode == 13
+    assert "jit: a kernel was compiled during the run" in out
+    assert place.backend() == "triton"
+
+
+@pytest.mark.slow  # a busy machine voids what is measured
+def test_a_change_that_the_server_does_not_heed_is_no_verdict(place: Place) -> None:
+    command = shlex.join([*place.command("triton"), "--deaf"])
+    told = place.confirmed("--command", command, "--set-flag", "--attention-backend=fa3")
+    out, _ = told.communicate()
+    assert told.returncode == 13
+    assert "the change was not applied: the server says attention_backend is triton" in out
+
+
+def test_a_chain_goes_from_a_crash_to_the_first_measurement(place: Place) -> None:
+    """cuDNN's check ends the start, its fix is tried next, and the log of the start that works says what to test."""
+    command = shlex.join([sys.executable, str(FAKE), "--port", str(place.port), "--story"])
+    told = place.confirmed("--command", command, "--chain")
+    out, err = told.communicate()
+    assert told.returncode in (0, 13), out + err  # a busy machine may void what is measured
+    assert "SGLang refuses to start: torch 2.9.1 with cuDNN older than 9.15" in err
+    assert "tried next: SGLANG_DISABLE_CUDNN_CHECK=1" in err
+    assert "triton-attn-default-sm120; put to the test: --attention-backend flashinfer" in err
+    assert "nothing runs, as before" in out
+    assert place.backend() is None
+
+
+@pytest.mark.slow  # a busy machine voids what is measured
+def test_the_whole_story_in_one_command(place: Place) -> None:
+    command = shlex.join([sys.executable, str(FAKE), "--port", str(place.port), "--story"])
+    told = place.confirmed("--command", command, "--chain", "--keep-fix")
+    out, err = told.communicate()
+    assert told.returncode == 0, out + err
+    assert "Confirmed: --attention-backend flashinfer" in out
+    assert (
+        "both arms were started with SGLANG_DISABLE_CUDNN_CHECK=1; without, the server does not start" in out
+    )
+    assert place.backend() == "flashinfer"
+
+
+def test_an_experiment_under_way_is_neither_resumed_nor_rolled_back(place: Place, triton: int) -> None:
+    process = place.reached("measuring")
+    for way in ("--resume", "--rollback"):
+        told = place.run(way)
+        assert told.returncode == 13
+        assert "is under way in another process" in told.communicate()[1]
+    process.send_signal(signal.SIGINT)
+    process.wait(60)
+    assert place.backend() == "triton"
+
+
+def test_a_secret_of_the_environment_is_in_no_list_of_processes_and_in_no_audit_log(place: Place) -> None:
+    """The server gets it; nobody else can see it."""
+    secret = "hf_abcdefghijklmnopqrstuvwxyz0123456789"
+    audit = place.folder / "audit.jsonl"
+    os.environ["DIAGNOSER_AUDIT"] = str(audit)
+    try:
+        process = place.confirmed(
+            "--command", shlex.join(place.command("triton")), "--env", f"HF_TOKEN={secret}",
+            "--set-flag", "--attention-backend=fa3", wait=False,
+        )  # fmt: skip
+        seen = False
+        while "ready" not in (place.events() if (place.folder / "state").exists() else []):
+            lists = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+            seen |= any(secret in line and "diagnoser confirm" not in line for line in lists.splitlines())
+            time.sleep(0.02)
+        environment = Path(f"/proc/{place.pid()}/environ").read_text()
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    finally:
+        del os.environ["DIAGNOSER_AUDIT"]
+    assert f"HF_TOKEN={secret}" in environment
+    assert not seen
+    assert "start the server" in audit.read_text()
+    assert secret not in audit.read_text()
 
 
 @pytest.mark.parametrize(

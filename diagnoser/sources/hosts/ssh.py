@@ -95,8 +95,17 @@ class SshChannel:
         )
 
     def fetch(self, port: int, path: str, *, timeout_s: float = 5.0, limit_bytes: int = 4 * MIB) -> Reply:
+        channel = self.dial(port, timeout_s)
+        channel.settimeout(timeout_s)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+        tunnel: Any = _Tunnel(channel)
+        connection.sock = tunnel
+        return get(connection, channel.close, f"{self.name}: port {port}", path, timeout_s, limit_bytes)
+
+    def dial(self, port: int, timeout_s: float = 15.0) -> "paramiko.Channel":
+        """A stream to 127.0.0.1:port of the machine, through the connection. Raises `ChannelError`."""
         try:
-            channel = self._transport.open_channel(
+            return self._transport.open_channel(
                 "direct-tcpip", ("127.0.0.1", port), ("127.0.0.1", 0), timeout=timeout_s
             )
         except (OSError, EOFError, self._errors) as error:
@@ -106,11 +115,6 @@ class SshChannel:
             raise ChannelError(
                 f"{self.name}: port {port} cannot be reached through the connection: {words}"
             ) from error
-        channel.settimeout(timeout_s)
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
-        tunnel: Any = _Tunnel(channel)
-        connection.sock = tunnel
-        return get(connection, channel.close, f"{self.name}: port {port}", path, timeout_s, limit_bytes)
 
     def close(self) -> None:
         for client in reversed(self._clients):

@@ -97,7 +97,7 @@ def test_the_interval_is_students() -> None:
     mean, half = mean_interval(rates)
     sd = math.sqrt(sum((rate - 92.589) ** 2 for rate in rates) / 4)
     assert mean == pytest.approx(92.589)
-    assert half == pytest.approx(2.776 * sd / math.sqrt(5), rel=1e-6)
+    assert half == pytest.approx(2.776 * sd / math.sqrt(5), rel=2e-4)  # the table has three digits
     assert mean_interval([5.0]) == (5.0, None)
     # t(40) is 2.021 in tables.
     _, wide = mean_interval([0.0, 1.0] * 20 + [0.5])
