@@ -184,8 +184,6 @@ def as_markdown(found: Regression) -> str:
         for share in found.attribution.shares:
             if share.effect is not None:
                 lines.append(f"- share of {markup.code(share.rule)}: {_share(share)}")
-        lines.append(f"- left: {markup.plain(_left(found))}")
-                lines.append(f"- share of {markup.code(share.rule)}: {math.expm1(share.effect):+.1%}")
         lines.append(f"- left: {markup.plain(left_over(found))}")
     if found.context:
         lines += ["", "Context:", ""] + [f"- {markup.code(str(one))}" for one, _ in found.context]
