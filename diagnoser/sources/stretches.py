@@ -12,6 +12,8 @@ from diagnoser.sources.lines import Cut, record_start
 from diagnoser.sources.source import LOOK, Source
 from diagnoser.sources.streams import Flow, Part, Raw
 
+_SOON = 64 << 10
+
 
 class IrregularError(Exception):
     """This file cannot be cut without reading all of it first: read it in one go."""
@@ -57,23 +59,30 @@ def stretches(
 def _chunk_ends(file: IO[bytes], size: int, limits: Limits, starts: RecordStart) -> Iterator[tuple[int, int]]:
     """Where each chunk ends, and its number of lines."""
     cut = Cut(limits, starts)
-    # Room for a chunk, for the search of its end, and for the line at that place.
-    room = limits.chunk_bytes + min(limits.hold_bytes, limits.chunk_bytes) + 2 * limits.line_bytes
+    # Mostly a record begins soon behind a chunk's least size; else there is room for the whole search, and for the
+    # line at its end.
+    rooms = (
+        limits.chunk_bytes + _SOON,
+        limits.chunk_bytes + min(limits.hold_bytes, limits.chunk_bytes) + 2 * limits.line_bytes,
+    )
     offset = 0
     while offset < size:
-        file.seek(offset)
-        data = file.read(min(room, size - offset))
-        if len(data) < min(room, size - offset):
+        for room in rooms:
+            file.seek(offset)
+            data = file.read(min(room, size - offset))
+            if len(data) < min(room, size - offset):
+                raise IrregularError
+            at_end = offset + len(data) == size
+            end = len(data) if at_end else data.rfind(b"\n") + 1
+            at = cut.find(data[:end], 0)
+            cut.reset()
+            if at or at_end:
+                break
+        else:
             raise IrregularError
-        at_end = offset + len(data) == size
-        text = data if at_end else data[: data.rfind(b"\n") + 1]
-        if _has_long_line(text, limits.line_bytes):
+        piece = data[: at or end]
+        if _has_long_line(data[:end] if at_end else piece, limits.line_bytes):
             raise IrregularError
-        at = cut.find(text, 0)
-        cut.reset()
-        if not at and not at_end:
-            raise IrregularError
-        piece = text[:at] if at else text
         offset += len(piece)
         yield offset, count_lines(piece)
 
