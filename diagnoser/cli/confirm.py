@@ -187,6 +187,7 @@ def _tell(plan: "Plan") -> None:
     )
     print(f"  load      {plan.workload}: {load.prompt_tokens} tokens in, {load.output_tokens} out, {rate}")
     print(f"  decides   {plan.metric}")
+    print(f"  noise     {plan.noise.floor:.2%} between launches, {_learned(plan)}")
     seen = ", ".join(f"{value:.1%}" for value in smallest_seen(plan))
     print(f"  seen      a change of {seen} after 1, 2, 3 pairs, in 4 of 5 cases, if runs scatter by 1 %")
     if plan.gap and plan.gap < smallest_seen(plan)[-1]:
@@ -199,6 +200,13 @@ def _tell(plan: "Plan") -> None:
     print(" unless the change is confirmed" if plan.keep_fix else "")
     ways = "death of this process" if not plan.remote else f"{plan.dead_man_s:.0f} s without a word from here"
     print(f"  undo      by itself on an error, Ctrl-C or {ways}; by hand: diagnose confirm --rollback")
+
+
+def _learned(plan: "Plan") -> str:
+    from diagnoser.experiment.statistics import PRIOR_DF
+
+    earlier = plan.noise.df - PRIOR_DF
+    return "as nothing is known of this machine" if earlier <= 0 else "as learned from earlier launches here"
 
 
 def _conclude(outcome: "Outcome") -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from diagnoser.experiment import history
 from diagnoser.experiment.bisect.differences import Difference, of_configs, of_flags
 from diagnoser.experiment.change import ACTIONS, Change, Changes, Config
 from diagnoser.experiment.hands import Hands, over_ssh, this_machine
@@ -19,7 +20,7 @@ from diagnoser.experiment.launchers.custom import CustomLauncher
 from diagnoser.experiment.launchers.process import ProcessLauncher
 from diagnoser.experiment.load.bench import Plan as Load
 from diagnoser.experiment.load.client import UnusableError
-from diagnoser.experiment.plan import DEFAULT_WORKLOAD, WORKLOADS, Plan, default_noise
+from diagnoser.experiment.plan import DEFAULT_WORKLOAD, WORKLOADS, Plan
 from diagnoser.experiment.starting import connections
 from diagnoser.experiment.statistics import FLOORS
 
@@ -74,7 +75,7 @@ def _planned(
     return Plan(
         host=hands.name, url=options.url, launcher=server.launcher, changes=changes, workload=name, metric=metric,
         load=chosen, gap=gap, running=server.running, was_up=server.up, keep_fix=options.keep_fix,
-        remote=not hands.local, dead_man_s=options.dead_man, noise=default_noise(metric),
+        remote=not hands.local, dead_man_s=options.dead_man, noise=history.noise(hands.name)(metric),
         running_log=server.log, chain=options.chain, given=given,
     )  # fmt: skip
 

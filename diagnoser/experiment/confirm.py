@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from diagnoser.experiment import journal, measuring, starting
+from diagnoser.experiment import history, journal, measuring, starting
 from diagnoser.experiment.change import Changes, told
 from diagnoser.experiment.guards.gpus import Smi
 from diagnoser.experiment.guards.launch import LaunchGuard, Record
@@ -21,7 +21,7 @@ from diagnoser.experiment.launchers.process import adopt
 from diagnoser.experiment.load.client import UnusableError
 from diagnoser.experiment.measuring import Measured, VoidError
 from diagnoser.experiment.outpost import Heart, Outpost, settle
-from diagnoser.experiment.plan import Plan, default_noise
+from diagnoser.experiment.plan import Plan
 from diagnoser.experiment.results import Benchmark
 from diagnoser.experiment.starting import Log, Reader, StartError, Told
 from diagnoser.experiment.statistics import LOWER_IS_BETTER, Arm, Launch, Look, Verdict, look
@@ -85,7 +85,7 @@ class Experiment:
         self.running = False
         self.chained = 0
         self.log: Log | None = None
-        self.noise = default_noise
+        self.noise = history.noise(plan.host)
         self.url = plan.url
         self.guard = LaunchGuard(Smi(outpost.hands), plan.load, told)
 
@@ -209,6 +209,8 @@ class Experiment:
         if not (self.running and not self.launches):
             self._stop()
             self._start_chained(name, arm)
+            if self.starts == 1 + self.chained and arm is Arm.A:
+                self._not_the_first(name)
         else:
             self._look_at_running()
         measured = self._measure(name, arm, self.plan.changes)
@@ -222,6 +224,7 @@ class Experiment:
         self.results += [(arm, one) for one in measured.results]
         record = self.guard.judge(name, arm, measured, changes)
         self.kept.note("measured", arm=arm.value, values=measured.values, record=record.plain())
+        history.add(self.plan.host, measured.identity, self.plan.load, self.plan.metric, measured.values)
         return measured
 
     def _look_at_running(self) -> None:
@@ -257,6 +260,17 @@ class Experiment:
                     self._replan(self.plan._replace(changes=(*self.plan.changes, *fix)))
         if not self.plan.changes:
             self._choose(name)
+
+    def _not_the_first(self, name: str) -> None:
+        """The first start of a version on a machine fills caches and is no arm: start once more."""
+        who = measuring.who(self.url)
+        if who.engine is None or history.started_before(self.plan.host, who):
+            return
+        history.add(self.plan.host, who, self.plan.load, self.plan.metric, [])
+        version = f"{who.engine} {who.version}" if who.version else who.engine
+        self.told(f"{name}: the first start of {version} here fills caches and does not count; once more")
+        self._stop()
+        self._start(name, self.changes(Arm.A))
 
     def _choose(self, name: str) -> None:
         """The server is up and nothing is to be tested yet: what its log says is. Raises `StartedError`."""

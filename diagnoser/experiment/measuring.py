@@ -13,6 +13,7 @@ from diagnoser.experiment.load.bench import Plan as Load
 from diagnoser.experiment.load.bench import bench
 from diagnoser.experiment.load.client import Client, RefusedError, UnusableError
 from diagnoser.experiment.load.guards import Finding
+from diagnoser.experiment.load.server import identify
 from diagnoser.experiment.results import Benchmark, Identity
 from diagnoser.experiment.results import Finding as Recorded
 
@@ -46,6 +47,17 @@ async def _answers(url: str) -> bool:
     except (RefusedError, UnusableError, OSError):
         return False
     return not answer.error
+
+
+def who(url: str) -> Identity:
+    """Which server answers. Raises `UnusableError`."""
+    return asyncio.run(_who(url))
+
+
+async def _who(url: str) -> Identity:
+    async with Client(url, key=os.environ.get("DIAGNOSER_API_KEY")) as client:
+        found = await identify(client)
+    return Identity(url=url, engine=found.engine, version=found.version, model=found.model, flags=found.flags)
 
 
 class Measured(NamedTuple):

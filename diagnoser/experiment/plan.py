@@ -9,7 +9,7 @@ from diagnoser.experiment.change import Change, Changes
 from diagnoser.experiment.launchers import launcher_from
 from diagnoser.experiment.launchers.base import Launcher
 from diagnoser.experiment.load.bench import Plan as Load
-from diagnoser.experiment.statistics import FLOORS, LOOK_LEVELS, Noise, detectable
+from diagnoser.experiment.statistics import LOOK_LEVELS, Noise, detectable
 
 WORKLOADS: dict[str, tuple[str, Load]] = {
     "decode_single_stream": ("decode_ms_per_token", Load(prompt_tokens=128, output_tokens=256)),
@@ -98,11 +98,6 @@ class Plan(NamedTuple):
         made["load"], made["noise"] = Load(**row["load"]), Noise(*row["noise"])
         made["running"] = tuple(row["running"]) if row["running"] else None
         return Plan(**made)
-
-
-def default_noise(metric: str) -> Noise:
-    """The noise where nothing is known of a host."""
-    return Noise(FLOORS.get(metric, 0.0075))
 
 
 def smallest_seen(plan: Plan, run_cv: float = 0.01) -> list[float]:
