@@ -16,6 +16,7 @@ COMMANDS = (
     "collect",
     "compare",
     "confirm",
+    "history",
     "mcp",
     "probes",
     "rules",
