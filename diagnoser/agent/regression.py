@@ -6,7 +6,10 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from diagnoser.agent import history
+from diagnoser.agent.history import is_kept
 from diagnoser.agent.session import CallError, Options, Progress, catalog_of, run_sources
+from diagnoser.compare.history.entry import Service
 from diagnoser.compare.regression import Measure, Regression, Side
 from diagnoser.compare.regression import explain as held_beside
 from diagnoser.experiment.comparison import NotComparableError, compare
@@ -40,7 +43,8 @@ def explain_with_later(
     before: Sequence[str], after: Sequence[str], options: Options, progress: Progress | None = None
 ) -> tuple[Regression, Judged | None]:
     """`explain`, and the later side's texts judged (None where it has none)."""
-    good, bad = _given(before, options, progress), _given(after, options, progress)
+    bad = _given(after, options, progress, None)
+    good = _given(before, options, progress, bad)
     notes: list[str] = []
     measured = _benchmark(good.measured, bad.measured, notes)
     causes = catalog_of(options).pack.causes
@@ -48,8 +52,13 @@ def explain_with_later(
     return found, bad.side.judged
 
 
-def _given(paths: Sequence[str], options: Options, progress: Progress | None) -> Given:
-    """Logs, bundles and benchmark results among these paths, told apart by content."""
+def _given(paths: Sequence[str], options: Options, progress: Progress | None, other: Given | None) -> Given:
+    """Logs, bundles and benchmark results among these paths, told apart by content; or one kept result.
+
+    other: the side that a baseline of the same service is looked up for.
+    """
+    if len(paths) == 1 and is_kept(paths[0]):
+        return Given(*history.side(paths[0], _service(other), options))
     measured: list[Measured] = []
     texts: list[str] = []
     seen: list[Source | Unreadable] = []
@@ -69,6 +78,19 @@ def _given(paths: Sequence[str], options: Options, progress: Progress | None) ->
         return Given(Side(name, None, FactBase()), measured)
     facts = merge_all(part.case.facts for part in judged.parts)
     return Given(Side(name, judged, facts), measured)
+
+
+def _service(other: Given | None) -> Service | None:
+    if other is None:
+        return None
+    if other.measured:
+        return history.of_benchmark(other.measured, 0.0).service
+    return history.of_diagnosis(other.side.judged).service if other.side.judged else None
+
+
+def read_side(paths: Sequence[str], options: Options) -> Given:
+    """What these paths hold, as one side. Raises `CallError`."""
+    return _given(paths, options, None, None)
 
 
 def _files(paths: Sequence[str]) -> Iterator[Path]:

@@ -19,7 +19,8 @@ def add(options: argparse.ArgumentParser) -> None:
         "--baseline",
         action="append",
         metavar="GOOD",
-        help="a log, benchmark result or folder of the time when all was well; PATH is held against it",
+        help="a log, benchmark result, bundle or folder of the time when all was well, a name or number from the "
+        "history (history:14), or history: for its baseline; PATH is held against it",
     )
     options.add_argument(
         "--all", action="store_true", help="with --baseline: the differences that cannot matter too"
@@ -30,6 +31,8 @@ def run(options: argparse.Namespace, settings: "Options") -> int:
     """Exit code 0: not slower, as far as can be told; 1: slower, or it does not start; 2: cannot be read."""
     if not options.paths:
         return fail("--baseline GOOD needs the other side too: diagnose --baseline GOOD BAD")
+    if options.save or options.save_as:
+        return fail("--save keeps one diagnosis; call it for each side without --baseline")
     from diagnoser.agent import regression
     from diagnoser.agent.session import CallError
     from diagnoser.report import regression as report

@@ -5,8 +5,13 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from diagnoser.cli import save
 from diagnoser.cli.output import fail, give
+
+if TYPE_CHECKING:
+    from diagnoser.experiment.results import Benchmark
 
 PROGRAM = "diagnose bench"
 VOID = 13
@@ -16,7 +21,7 @@ def run(arguments: list[str]) -> int:
     """Measure and tell; exit code 0: measured, 2: wrong call or nothing measured, 13: measured, but a guard says the
     figures are void, 130: interrupted (what was measured is told, and marked incomplete)."""
     options = _parser().parse_args(arguments)
-    if options.save and (sentence := _unwritable(Path(options.save))):
+    if options.output and (sentence := _unwritable(Path(options.output))):
         return fail(sentence, PROGRAM)
     from diagnoser.experiment.load.client import UnusableError
 
@@ -54,22 +59,33 @@ def _bench(options: argparse.Namespace) -> int:
     from diagnoser.report.benchmark import as_text
 
     text = result.to_json() if options.format == "json" else as_text(result)
-    sentences = [give(text, None), give(result.to_json(), options.save) if options.save else None]
+    sentences = [give(text, None), give(result.to_json(), options.output) if options.output else None]
     for sentence in filter(None, sentences):
         return fail(sentence, PROGRAM)
     if not result.complete:
         return 130
-    return VOID if any(finding.level == "void" for finding in result.findings) else 0
+    void = any(finding.level == "void" for finding in result.findings)
+    if save.wanted(options) and not void and (code := _keep(result, options.save_as)):
+        return code
+    return VOID if void else 0
+
+
+def _keep(result: "Benchmark", name: str | None) -> int:
+    """Into the history; figures that a guard calls void are not kept."""
+    from diagnoser.agent.history import Told, of_benchmark, of_result
+
+    measured, at, host = of_result(result)
+    return save.keep(of_benchmark([measured], at, Told(name, host)), PROGRAM)
 
 
 def _unwritable(path: Path) -> str | None:
     """Told before the measurement, not after it."""
     if path.is_dir():
-        return f"--save {path}: is a folder; give a file"
+        return f"--output {path}: is a folder; give a file"
     if not path.parent.is_dir():
-        return f"--save {path}: the folder {path.parent} does not exist"
+        return f"--output {path}: the folder {path.parent} does not exist"
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        return f"--save {path}: cannot be written"
+        return f"--output {path}: cannot be written"
     return None
 
 
@@ -107,8 +123,9 @@ def _parser() -> argparse.ArgumentParser:
         "--timeout", type=_seconds, metavar="S", help="longest silence inside an answer (default: 120)"
     )
     parser.add_argument(
-        "-o", "--save", metavar="FILE", help="write the result as JSON (diagnoser/benchmark/1)"
+        "-o", "--output", metavar="FILE", help="write the result as JSON (diagnoser/benchmark/1)"
     )
+    save.add(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed")
     return parser
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diagnoser.cli import baseline, config, hosts, report
+from diagnoser.cli import baseline, config, hosts, report, save
 from diagnoser.cli.main import COMMANDS
 from diagnoser.cli.output import fail, give
 from diagnoser.cli.progress import Bar
@@ -26,6 +26,7 @@ EPILOG = """\
 commands:
   bench       measure a running server
   compare     what two benchmark results say about each other
+  history     what was kept with --save: list, plot, test, export
   confirm     prove a fix by restarting a server with and without it
   bisect      which difference between a fast and a slow configuration it is
   collect     look at a machine and keep what was seen, to be diagnosed later
@@ -108,6 +109,7 @@ def parser() -> argparse.ArgumentParser:
         "--rules", action="append", metavar="DIR", help="a folder with further rules; may be repeated"
     )
     baseline.add(options)
+    save.add(options)
     hosts.add(options)
     options.add_argument("--naive", action="store_true", help=argparse.SUPPRESS)
     options.add_argument("--no-color", action="store_true", default=None, help="no colours (as NO_COLOR=1)")
@@ -218,7 +220,8 @@ def answer(
     """Show what was found, and write the postmortem where one was asked for. again: the sources, to read them again."""
     if options.report and (sentence := report.write(judged, options, settings, again)):
         return fail(sentence)
-    return show(judged.diagnosis, options)
+    code = show(judged.diagnosis, options)
+    return save.keep_diagnosis(judged, options) or code if save.wanted(options) else code
 
 
 def _explain(options: argparse.Namespace, judged: object, settings: object) -> int:

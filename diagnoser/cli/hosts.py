@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from diagnoser.cli import save
 from diagnoser.cli.output import fail, give
 
 if TYPE_CHECKING:
@@ -160,6 +161,10 @@ def _show(fleet: "Fleet", options: argparse.Namespace) -> int:
         return fail(sentence)
     if all(machine.judged is None for machine in machines):
         return 2
+    if save.wanted(options):
+        codes = [save.keep_diagnosis(one.judged, options) for one in machines if one.judged is not None]
+        if any(codes):
+            return max(codes)
     return int(any(machine.judged is not None and machine.judged.diagnosis.causes for machine in machines))
 
 

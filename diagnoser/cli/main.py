@@ -17,6 +17,7 @@ COMMANDS = (
     "collect",
     "compare",
     "confirm",
+    "history",
     "mcp",
     "probes",
     "rules",

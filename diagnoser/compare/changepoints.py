@@ -90,17 +90,20 @@ def _intervals(count: int) -> Iterator[tuple[int, int]]:
 
 
 def _highest(sums: Sequence[float], start: int, stop: int) -> tuple[float, int]:
-    """The highest CUSUM statistic inside an interval and where it splits."""
+    """The highest CUSUM statistic inside an interval and where it splits; 0 where that is too near to an end.
+
+    Near an end stands what another interval, which overlaps this one, has in its middle.
+    """
     best, place = 0.0, start
     count, total = stop - start, sums[stop] - sums[start]
-    for split in range(start + MIN_LENGTH, stop - MIN_LENGTH + 1):
+    for split in range(start + 1, stop):
         left = split - start
         height = abs(sums[split] - sums[start] - left * total / count) * math.sqrt(
             count / (left * (count - left))
         )
         if height > best:
             best, place = height, split
-    return best, place
+    return (best, place) if start + MIN_LENGTH <= place <= stop - MIN_LENGTH else (0.0, place)
 
 
 def _lasting(sums: Sequence[float], places: list[int], limit: float) -> list[int]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from diagnoser.facts.base import Fact
 from diagnoser.facts.engine import SeriesStat
 from diagnoser.facts.factbase import FactBase, Sightings
-from diagnoser.facts.series import SeriesAt
+from diagnoser.facts.series import CONTEXTS, SeriesAt
 
 MIN_LINES = 3
 """Fewer lines under a load say nothing of the speed there."""
@@ -99,6 +99,41 @@ def changes(before: FactBase, after: FactBase) -> list[Change]:
                 found.append(Change(metric, speeds))
                 break
     return found
+
+
+class MainSpeed(NamedTuple):
+    """The speed of a server under the load that most lines show. load: in words."""
+
+    metric: str
+    load: str
+    median: float
+
+
+def main_speed(facts: FactBase) -> MainSpeed | None:
+    """What stands for one log in a history; None where it shows no speed."""
+    for metric in (*HIGHER_IS_BETTER, *LOWER_IS_BETTER):
+        told = _by_context(facts, metric) or _by_running(facts, metric)
+        if told:
+            load = max(told, key=lambda one: (told[one].count, _order(one)))
+            return MainSpeed(metric, in_words(load).removeprefix(" at ") or "any load", told[load].median)
+    return None
+
+
+def in_words(load: "Load") -> str:
+    """A load as in " at 4 running with 1k to 4k tokens each"; empty where nothing is told of it."""
+    running, context = load
+    if running is None:
+        return ""
+    if context is None:
+        return f" at {running} running"
+    place = CONTEXTS.index(context)
+    low, each = f"{context // 1024}k", " each" * (running > 1)
+    if place + 1 == len(CONTEXTS):
+        held = f"more than {low}"
+    else:
+        high = f"{CONTEXTS[place + 1] // 1024}k"
+        held = f"{low} to {high}" if place else f"up to {high}"
+    return f" at {running} running with {held} tokens{each}"
 
 
 Load = tuple[int | None, int | None]

@@ -22,7 +22,10 @@ import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from diagnoser.experiment.results import Benchmark
 
 MAX_FILE = 256 << 20
 RETOKENIZED = 0.01
@@ -137,7 +140,11 @@ def _ms(seconds: float | None) -> float | None:
 def _own(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
     from diagnoser.experiment.results import Benchmark
 
-    said = Benchmark.model_validate(objects[0])
+    return of_result(name, Benchmark.model_validate(objects[0]))
+
+
+def of_result(name: str, said: "Benchmark") -> Measured:
+    """The first launch of a result of our own."""
     runs = []
     for launch in said.launches[:1]:
         for run in launch.runs:

@@ -5,11 +5,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from diagnoser.facts.factbase import SHOWN_TEXT, FactBase, Sighting, Sightings
+from diagnoser.facts.factbase import FactBase, Sighting, Sightings
 from diagnoser.facts.registry import kinds
 
 KEPT_BINS = 5000
 """How many stretches of time of one family are kept: half a day without a pause."""
+
+KEPT_TEXT = 16_000
+"""How much of a place's text is kept: evidence is narrowed to lines inside of a whole card's report."""
 
 
 def as_plain(base: FactBase) -> dict[str, Any]:
@@ -17,7 +20,7 @@ def as_plain(base: FactBase) -> dict[str, Any]:
     texts: dict[str, int] = {}
 
     def place(one: Sighting) -> list[Any]:
-        text = texts.setdefault(one.text[:SHOWN_TEXT], len(texts))
+        text = texts.setdefault(one.text[:KEPT_TEXT], len(texts))
         return [one.source, one.line, one.end_line, text, one.rank, one.at]
 
     facts = [

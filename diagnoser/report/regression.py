@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from diagnoser.compare.attribution import Share
 from diagnoser.compare.regression import Cause, Regression
-from diagnoser.compare.speeds import Speed
-from diagnoser.facts.series import CONTEXTS
+from diagnoser.compare.speeds import Speed, in_words
 from diagnoser.report import markup
 from diagnoser.sources import label
 
@@ -102,19 +101,8 @@ def headline(found: Regression) -> str:
 
 
 def load(speed: Speed) -> str:
-    """Under which load, as in "at 4 running with 1k to 4k tokens each"."""
-    if speed.running is None:
-        return ""
-    if speed.context is None:
-        return f" at {speed.running} running"
-    place = CONTEXTS.index(speed.context)
-    low, each = f"{speed.context // 1024}k", " each" * (speed.running > 1)
-    if place + 1 == len(CONTEXTS):
-        held = f"more than {low}"
-    else:
-        high = f"{CONTEXTS[place + 1] // 1024}k"
-        held = f"{low} to {high}" if place else f"up to {high}"
-    return f" at {speed.running} running with {held} tokens{each}"
+    """Under which load, as in " at 4 running with 1k to 4k tokens each"."""
+    return in_words((speed.running, speed.context))
 
 
 def _effect(interval: tuple[float, float, float]) -> str:

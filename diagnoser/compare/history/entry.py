@@ -17,7 +17,8 @@ class Service(NamedTuple):
     workload: str | None
 
     def __str__(self) -> str:
-        return ", ".join(part or "not told" for part in self)
+        model, host = self.model or "model not told", self.host or "a host that is not told"
+        return f"{model} on {host}, {self.workload or 'load not told'}"
 
 
 class Entry(BaseModel):
