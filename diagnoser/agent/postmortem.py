@@ -1,49 +1,87 @@
 """From a diagnosis to its postmortem: the lines around the evidence, and the experiment that proved the fix."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from diagnoser.agent.session import CallError
+from diagnoser.agent.session import CallError, Options, catalog_of
+from diagnoser.compare.regression import Regression
 from diagnoser.experiment import journal
 from diagnoser.inference.diagnose import Judged
+from diagnoser.inference.documents import name_documents
+from diagnoser.inference.ruled_out import ruled_out
 from diagnoser.report.postmortem import SUFFIXES, as_html, as_markdown
-from diagnoser.report.postmortem.content import Context, Proof, gather
-from diagnoser.sources import Source, open_sources, printable, redaction
+from diagnoser.report.postmortem.content import Around, gather
+from diagnoser.report.postmortem.excerpt import MAX_LINE, Context
+from diagnoser.report.postmortem.proof import Proof, proof_from
+from diagnoser.sources import Source, Unreadable, printable, redaction
 
 NEAR = 2
 """How many lines before and behind the evidence are shown."""
 
-MAX_LINE = 400
+
+class Order(NamedTuple):
+    """A postmortem that was asked for.
+
+    call: the words of the command, without those that say where the answer goes. paths: files of the call. again: the
+    sources once more, for the lines around the evidence. journal: of the experiment that proved the fix. regression:
+    the comparison with a time when all was well.
+    """
+
+    target: Path
+    call: Sequence[str]
+    paths: Sequence[str] = ()
+    again: Iterable[Source | Unreadable] = ()
+    journal: Path | None = None
+    regression: Regression | None = None
 
 
-def write(judged: Judged, target: Path, given: Sequence[str], journal_file: Path | None = None) -> str:
-    """The text of the postmortem, HTML or Markdown by the target's suffix. Raises `CallError`."""
+def check(target: Path, journal_file: Path | None) -> Proof | None:
+    """What can be wrong with a call before anything is read. Raises `CallError`."""
     if target.suffix not in SUFFIXES:
         raise CallError(f"--report {target}: the name must end in {' or '.join(SUFFIXES)}")
-    found = gather(judged, _context(judged, given), given, _proof(journal_file) if journal_file else None)
-    return as_html(found) if target.suffix == ".html" else as_markdown(found)
+    return _proof(journal_file) if journal_file else None
 
 
-def _context(judged: Judged, given: Sequence[str]) -> Context:
-    """The lines around every root's evidence, read again; what can be read only once has none."""
-    wanted: dict[str, set[int]] = {}
+def write(judged: Judged, order: Order, options: Options) -> str:
+    """The text of the postmortem, HTML or Markdown by the target's suffix. Raises `CallError`."""
+    proof = check(order.target, order.journal)
+    pack = catalog_of(options).pack
+    considered = {one.rule: one for part in judged.parts for one in ruled_out(pack, part.case)}
+    around = Around(
+        order.call,
+        order.paths,
+        _context(judged, order.again),
+        list(considered.values()),
+        proof,
+        order.regression,
+    )
+    found = gather(judged, around)
+    return as_html(found) if order.target.suffix == ".html" else as_markdown(found)
+
+
+def _context(judged: Judged, again: Iterable[Source | Unreadable]) -> Context:
+    """The lines around every cause's evidence, read again; what can be read only once has none."""
+    source_of = _sources(judged)
+    wanted: dict[str, set[tuple[str, int]]] = {}
     for finding in judged.diagnosis.causes:
         for place in finding.evidence:
-            wanted.setdefault(place.document, set()).add(place.line)
+            name = source_of.get(place.document, place.document)
+            wanted.setdefault(name, set()).add((place.document, place.line))
     found: dict[tuple[str, int], list[tuple[int, str]]] = {}
-    again = [path for path in given if path != "-" and Path(path).exists()]
-    for source in open_sources(again):
+    for source in again if wanted else ():
         if isinstance(source, Source) and source.name in wanted:
-            lines = _lines(source, wanted[source.name])
-            for line in wanted[source.name]:
-                near = [
-                    (number, lines[number])
-                    for number in range(line - NEAR, line + NEAR + 1)
-                    if number in lines
-                ]
-                if near:
-                    found[source.name, line] = near
+            lines = _lines(source, {line for _, line in wanted[source.name]})
+            for document, line in wanted[source.name]:
+                near = range(line - NEAR, line + NEAR + 1)
+                found[document, line] = [(number, lines[number]) for number in near if number in lines]
     return found
+
+
+def _sources(judged: Judged) -> dict[str, str]:
+    """Document -> the source that holds it; a paste holds several."""
+    readings = [one.reading for part in judged.parts for one in part.group]
+    return {document.read.document: document.source for document in name_documents(readings).documents}
 
 
 def _lines(source: Source, places: set[int]) -> dict[int, str]:
@@ -55,33 +93,25 @@ def _lines(source: Source, places: set[int]) -> dict[int, str]:
             break
         data = bytearray(chunk.data)
         redaction.redact(data)
-        for number, line in enumerate(bytes(data).split(b"\n"), chunk.first_line):
+        for number, line in enumerate(bytes(data).removesuffix(b"\n").split(b"\n"), chunk.first_line):
             if number in needed:
-                found[number] = printable(line.decode("utf-8", "replace"))[:MAX_LINE]
+                text = printable(line.decode("utf-8", "replace"))
+                found[number] = text[:MAX_LINE] + ("..." if len(text) > MAX_LINE else "")
     return found
 
 
 def _proof(file: Path) -> Proof:
-    """The end of an experiment from its journal. Raises `CallError`."""
+    """An experiment from its journal. Raises `CallError`."""
     try:
         events = journal.read(file)
     except OSError as error:
         raise CallError(f"--proof {file}: {error.strerror}") from None
-    looks = [event for event in events if isinstance(event, dict) and event.get("event") == "look"]
-    planned = next(
-        (event for event in events if isinstance(event, dict) and event.get("event") == "planned"), None
-    )
-    if planned is None or not looks:
+    try:
+        proof = proof_from([event for event in events if isinstance(event, dict)], file.name)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        proof = None
+    if proof is None:
         raise CallError(
             f"--proof {file}: this is no journal of an experiment with a verdict, as confirm writes"
         )
-    last = looks[-1]
-    arms: dict[str, list[float]] = {}
-    for event in events:
-        if event.get("event") == "measured":
-            arms.setdefault(str(event["arm"]), []).extend(round(float(value), 4) for value in event["values"])
-    words = (
-        f"{last['verdict']}: {planned['change']} changes {planned['workload']} by {float(last['effect']):+.1%} "
-        f"[{float(last['low']):+.1%}, {float(last['high']):+.1%}]"
-    )
-    return Proof(words, str(planned.get("metric", planned["workload"])), arms)
+    return proof

@@ -13,6 +13,7 @@ from diagnoser.experiment.comparison import NotComparableError, compare
 from diagnoser.experiment.importers import Measured, NotABenchmarkError, read
 from diagnoser.experiment.statistics import FLOORS, Arm, Launch, Noise, difference
 from diagnoser.facts.factbase import FactBase, merge_all
+from diagnoser.inference.diagnose import Judged
 from diagnoser.sources import Source, SourceError, Unreadable, open_sources
 from diagnoser.sources.hosts import bundle
 from diagnoser.sources.hosts.collect import sources
@@ -32,11 +33,19 @@ def explain(
     before: Sequence[str], after: Sequence[str], options: Options, progress: Progress | None = None
 ) -> Regression:
     """What made the later side different. Raises `CallError` where a side cannot be read or holds nothing."""
+    return explain_with_later(before, after, options, progress)[0]
+
+
+def explain_with_later(
+    before: Sequence[str], after: Sequence[str], options: Options, progress: Progress | None = None
+) -> tuple[Regression, Judged | None]:
+    """`explain`, and the later side's texts judged (None where it has none)."""
     good, bad = _given(before, options, progress), _given(after, options, progress)
     notes: list[str] = []
     measured = _benchmark(good.measured, bad.measured, notes)
     causes = catalog_of(options).pack.causes
-    return held_beside(good.side, bad.side, causes, floor=_floor(), measured=measured, notes=notes)
+    found = held_beside(good.side, bad.side, causes, floor=_floor(), measured=measured, notes=notes)
+    return found, bad.side.judged
 
 
 def _given(paths: Sequence[str], options: Options, progress: Progress | None) -> Given:

@@ -9,6 +9,8 @@ from diagnoser.cli.progress import Bar
 
 if TYPE_CHECKING:
     from diagnoser.agent.session import Options
+    from diagnoser.compare.regression import Regression
+    from diagnoser.inference.diagnose import Judged
 
 
 def add(options: argparse.ArgumentParser) -> None:
@@ -34,9 +36,13 @@ def run(options: argparse.Namespace, settings: "Options") -> int:
 
     try:
         with Bar(sys.stderr) as bar:
-            found = regression.explain(options.baseline, options.paths, settings, bar.update)
+            found, later = regression.explain_with_later(
+                options.baseline, options.paths, settings, bar.update
+            )
     except CallError as error:
         return fail(str(error))
+    if options.report and (sentence := _postmortem(options, settings, found, later)):
+        return fail(sentence)
     if options.format == "json":
         from diagnoser.report.regression_json import as_json
 
@@ -47,3 +53,14 @@ def run(options: argparse.Namespace, settings: "Options") -> int:
         text = report.as_text(found, everything=options.all)
     sentence = give(text, options.output)
     return fail(sentence) if sentence else int(found.word in ("slower", "does not start"))
+
+
+def _postmortem(
+    options: argparse.Namespace, settings: "Options", found: "Regression", later: "Judged | None"
+) -> str | None:
+    from diagnoser.cli import report
+    from diagnoser.sources import open_sources
+
+    if later is None:
+        return "--report tells of a log; the later side holds benchmark results alone"
+    return report.write(later, options, settings, lambda: open_sources(options.paths), found)

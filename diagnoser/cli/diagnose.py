@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diagnoser.cli import baseline, config, hosts
+from diagnoser.cli import baseline, config, hosts, report
 from diagnoser.cli.main import COMMANDS
 from diagnoser.cli.output import fail, give
 from diagnoser.cli.progress import Bar
@@ -14,6 +14,7 @@ from diagnoser.cli.times import moment
 from diagnoser.version import __version__
 
 if TYPE_CHECKING:
+    from diagnoser.agent.session import Options
     from diagnoser.inference.diagnose import Judged
 
 FORMATS = ("auto", "text", "markdown", "json")
@@ -66,12 +67,7 @@ def parser() -> argparse.ArgumentParser:
         "-f", "--format", choices=FORMATS, help="how to show the answer (auto: text, coloured on a terminal)"
     )
     options.add_argument("-o", "--output", metavar="FILE", help="write the answer to FILE instead")
-    options.add_argument("--report", metavar="FILE", help="write the postmortem too: FILE.html or FILE.md")
-    options.add_argument(
-        "--proof",
-        metavar="JOURNAL",
-        help="with --report: the experiment that proved the fix (`diagnose confirm`)",
-    )
+    report.add(options)
     options.add_argument(
         "-q",
         "--quiet",
@@ -163,6 +159,8 @@ def run(arguments: list[str]) -> int:
         with_facts=options.format == "json",
         workers=options.workers or 1,
     )
+    if sentence := report.check(options):
+        return fail(sentence)
     if options.baseline:
         return baseline.run(options, settings)
     if options.follow:
@@ -179,6 +177,7 @@ def run(arguments: list[str]) -> int:
     given = _paths(options.paths)
     if isinstance(given, str):
         return fail(given)
+    again = report.hold_input(given) if options.report else None
     try:
         with Bar(sys.stderr) as bar:
             judged = session.run(given, settings, bar.update)
@@ -191,7 +190,7 @@ def run(arguments: list[str]) -> int:
         return fail("nothing could be read\n  " + "\n  ".join(judged))
     if options.explain:
         return _explain(options, judged, settings)
-    return answer(judged, given, options)
+    return answer(judged, options, settings, again)
 
 
 def _paths(paths: list[str]) -> list[str] | str:
@@ -212,23 +211,13 @@ def _paths(paths: list[str]) -> list[str] | str:
     return paths
 
 
-def answer(judged: "Judged", given: list[str], options: argparse.Namespace) -> int:
-    """Show what was found, and write the postmortem where one was asked for. given: the paths, to read them again."""
-    if options.report and (sentence := _postmortem(judged, given, options)):
+def answer(
+    judged: "Judged", options: argparse.Namespace, settings: "Options", again: "report.Again | None" = None
+) -> int:
+    """Show what was found, and write the postmortem where one was asked for. again: the sources, to read them again."""
+    if options.report and (sentence := report.write(judged, options, settings, again)):
         return fail(sentence)
     return show(judged.diagnosis, options)
-
-
-def _postmortem(judged: "Judged", given: list[str], options: argparse.Namespace) -> str | None:
-    from diagnoser.agent import postmortem as agent
-    from diagnoser.agent.session import CallError
-
-    proof = Path(options.proof) if options.proof else None
-    try:
-        text = agent.write(judged, Path(options.report), given, proof)
-    except CallError as error:
-        return str(error)
-    return give(text, options.report)
 
 
 def _explain(options: argparse.Namespace, judged: object, settings: object) -> int:

@@ -78,12 +78,15 @@ def run(options: argparse.Namespace, settings: "Options") -> int:
     from diagnoser.agent.session import catalog_of
     from diagnoser.cli import diagnose
     from diagnoser.sources import open_sources
+    from diagnoser.sources.hosts.collect import sources as collected
 
     named = targets(options)
     if isinstance(named, str):
         return fail(named)
     if options.interactive and (len(named) > 1 or sys.stdin is None or not sys.stdin.isatty()):
         return fail("--interactive needs a terminal and one host")
+    if options.report and len(named) > 1:
+        return fail("--report tells of one machine; name one host")
     catalog = catalog_of(settings)
     reach = opener(options)
     ticker = Ticker(len(named))
@@ -111,7 +114,7 @@ def run(options: argparse.Namespace, settings: "Options") -> int:
         (one,) = found.machines
         if one.judged is None:
             return fail(f"{one.host}: {one.error}")
-        return diagnose.answer(one.judged, [], options)
+        return diagnose.answer(one.judged, options, settings, lambda: collected(one.items))
     return _show(found, options)
 
 
@@ -129,6 +132,7 @@ def run_bundle(path: Path, options: argparse.Namespace, settings: "Options") -> 
     from diagnoser.cli import diagnose
     from diagnoser.sources import SourceError
     from diagnoser.sources.hosts import bundle
+    from diagnoser.sources.hosts.collect import sources as collected
 
     try:
         seen = {machine.host: machine for machine in bundle.read(path)}
@@ -136,8 +140,9 @@ def run_bundle(path: Path, options: argparse.Namespace, settings: "Options") -> 
         return fail(str(error))
     catalog = catalog_of(settings)
     found = survey(list(seen), lambda host: revisit(seen[host], catalog, settings), at_once=1)
-    if len(found.machines) == 1 and found.machines[0].judged is not None:
-        return diagnose.answer(found.machines[0].judged, [], options)
+    one, *others = found.machines
+    if one.judged is not None and not others:
+        return diagnose.answer(one.judged, options, settings, lambda: collected(one.items))
     return _show(found, options)
 
 

@@ -54,7 +54,7 @@ def _lines(found: Regression, everything: bool) -> Iterator[str]:
     if not found.came and found.word in ("slower", "does not start"):
         yield from ("", "No known cause came with the change.")
     if found.attribution is not None and (found.attribution.shares or found.word == "slower"):
-        yield from ("", f"  left     {_left(found)}")
+        yield from ("", f"  left     {left_over(found)}")
     if found.shared:
         yield f"  on both  {', '.join(found.shared)}: no reason for the change"
     if found.context:
@@ -146,7 +146,8 @@ def _share(share: Share) -> str:
     return _effect((math.expm1(share.effect), math.expm1(low), math.expm1(high)))
 
 
-def _left(found: Regression) -> str:
+def left_over(found: Regression) -> str:
+    """What the shares leave unexplained, with its interval, and whether that is claimed."""
     assert found.attribution is not None
     split = found.attribution
     interval = (
@@ -183,7 +184,7 @@ def as_markdown(found: Regression) -> str:
         for share in found.attribution.shares:
             if share.effect is not None:
                 lines.append(f"- share of {markup.code(share.rule)}: {_share(share)}")
-        lines.append(f"- left: {markup.plain(_left(found))}")
+        lines.append(f"- left: {markup.plain(left_over(found))}")
     if found.context:
         lines += ["", "Context:", ""] + [f"- {markup.code(str(one))}" for one, _ in found.context]
     if found.folded or found.innocent:

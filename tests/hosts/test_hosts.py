@@ -142,6 +142,12 @@ def test_a_bundle_gives_the_same_answer_later(user: User, log: Path, tmp_path: P
     bundle = tmp_path / "seen.tar.zst"
     with server(log, HF_TOKEN="hf_" + "aB3" * 12):
         live = json.loads(user.run("--host", "gpu-07", "-f", "json").stdout)
+        report = tmp_path / "incident.md"
+        assert user.run("--host", "gpu-07", "--report", report).returncode == 1
+        text = report.read_text()
+        assert "Use triton backend by default" in text
+        assert "Using default HuggingFace chat template" in text  # a line near the evidence, fetched with it
+        assert "diagnose --explain triton-attn-default-sm120 --host gpu-07" in text
         kept = user.run("collect", "--host", "gpu-07", "-o", bundle)
     assert kept.returncode == 0, kept.stderr
     later = json.loads(user.run(bundle, "-f", "json").stdout)

@@ -131,13 +131,121 @@ def test_proof_from_the_journal_of_an_experiment(tmp_path: Path) -> None:
     assert "<svg" in target.read_text()
 
 
-def test_speed_over_time_is_drawn(tmp_path: Path) -> None:
+def test_the_experiments_runs_and_intervals_are_drawn_and_told(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"event": "planned", "plan": {"changes": [["set_flag", "--attention-backend", "flashinfer"]],
+                                      "workload": "decode_single_stream", "metric": "output_tok_s_request"}},
+        {"event": "measured", "arm": "A", "values": [83.9, 84.0]},
+        {"event": "starting", "arm": "B", "at": 1772207300.0},
+        {"event": "measured", "arm": "B", "values": [92.5, 92.7]},
+        {"event": "look", "at": 1772208000.0, "verdict": "inconclusive", "effect": 0.1, "low": -0.01, "high": 0.22},
+        {"event": "measured", "arm": "A", "values": [83.8]},
+        {"event": "measured", "arm": "B", "values": [92.6]},
+        {"event": "look", "at": 1772209000.0, "verdict": "confirmed", "effect": 0.104, "low": 0.09, "high": 0.12},
+        {"event": "kept", "at": 1772209500.0},
+    ]  # fmt: skip
+    journal, target = tmp_path / "e.jsonl", tmp_path / "i.html"
+    journal.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run(str(STORY), "--report", str(target), "--proof", str(journal)).returncode == 1
+    text = target.read_text()
+    assert (
+        'aria-label="look 1: inconclusive, +10.0% [-1.0%, +22.0%]; look 2: confirmed, +10.4% [+9.0%, +12.0%]"'
+        in text
+    )
+    drawn = text.split('id="chart-runs"')[1].split("</svg>")[0]
+    assert drawn.count("<circle") == 6  # a dot for each run
+    said = " ".join(" ".join(Page(text).text).split())
+    # 1772207300 s is 2026-02-27 15:48:20 UTC
+    assert "2026-02-27 15:48:20 The fix is put to the test: set flag --attention-backend=flashinfer" in said
+    assert "2026-02-27 16:25:00 The fix stays in place" in said
+    assert "A1 83.9, 84.0 B1 92.5, 92.7 A2 83.8 B2 92.6" in said
+
+
+def slowing(minutes: int, fast: int, slow: int, at: int) -> str:
+    """Decode lines, one a minute, from 03:00 on; from minute `at` on they are slow."""
     line = "[2026-12-01 03:{:02d}:11] Decode batch, #running-req: 1, #token: {}, token usage: 0.01, cuda graph: True, gen throughput (token/s): {}.00, #queue-req: 0\n"
+    held, text = 100, ""
+    for minute in range(minutes):
+        speed = fast if minute < at else slow
+        held += 60 * speed
+        text += line.format(minute, held, speed)
+    return text
+
+
+def test_the_first_slow_minute_and_every_start_are_in_the_timeline(tmp_path: Path) -> None:
+    story = STORY.read_text().splitlines(keepends=True)
     log = tmp_path / "s.log"
-    log.write_text(STORY.read_text() + "".join(line.format(m, 100 + 12_000 * m, 200) for m in range(30)))
+    again = "".join(line.replace("2026-02-27 15", "2026-12-01 02") for line in story)
+    log.write_text("".join(story) + again + slowing(20, 200, 80, 11))
+    target = tmp_path / "i.md"
+    run(str(log), "--report", str(target))
+    timeline = target.read_text().split("## Timeline (UTC)")[1].split("## Root cause")[0]
+    assert "2026-02-27 15:31:04 Start 1 of 2" in timeline
+    assert (
+        f"2026-12-01 02:31:04 Start 2 of 2 (`{log}:{len(story) + 2}`)" in timeline
+    )  # its first line that opens a start
+    assert "2026-12-01 03:11:00 First slow minute: 80 tok/s, 180.6 before" in timeline  # (83.9 + 5 x 200) / 6
+    assert "starts of the server: 2" in target.read_text()
+
+
+def test_evidence_close_together_is_one_excerpt(tmp_path: Path) -> None:
+    target = tmp_path / "i.md"
+    run(str(STORY), "--report", str(target))
+    text = target.read_text()
+    # Lines 2 and 3 prove; two before and two behind stand around them, each line once.
+    block = text.split(f"`{STORY}:2, 3`")[1].split("```")[1]
+    numbers = [int(line.lstrip("> ").split(maxsplit=1)[0]) for line in block.strip().splitlines()]
+    assert numbers == [1, 2, 3, 4, 5]
+    assert f"sed -n '2p;3p' {STORY}" in text
+
+
+def test_what_was_considered_is_ruled_out_with_the_reason(tmp_path: Path) -> None:
+    target = tmp_path / "i.md"
+    run(str(STORY), "--report", str(target))
+    ruled_out = target.read_text().split("## Ruled out")[1].split("## Prevention")[0]
+    # Nobody asked for triton, it was the default: line 2 says so.
+    assert "The attention backend that was asked for is slower than this GPU's default" in ruled_out
+    assert f"{STORY}:2" in ruled_out
+
+
+def test_beside_a_good_time_the_change_is_taken_apart(tmp_path: Path) -> None:
+    pair, target = FIXTURES / "pairs" / "story", tmp_path / "i.html"
+    assert (
+        run("--baseline", str(pair / "before"), str(pair / "after"), "--report", str(target)).returncode == 1
+    )
+    text = target.read_text()
+    # 1 / 1.104 - 1, what 89.5 -> 83.9 leaves, and 83.9 / 89.5 - 1
+    assert "triton-attn-default-sm120 -9.4%; unexplained +3.5%; the whole change -6.3%" in text
+    assert "89.5 -> 83.9 tok/s decoded, -6.3%" in "".join(Page(text).text)
+
+
+def test_the_chain_is_drawn_from_what_was_found(tmp_path: Path) -> None:
+    target = tmp_path / "i.html"
+    run(str(FIXTURES / "captures" / "sglang_h200" / "memory.log"), "--report", str(target))
+    text = target.read_text()
+    assert 'data-a="cuda-oom" data-b="server-died-at-start"' in text
+    assert 'href="#rule-cuda-oom"' in text
+    assert 'id="rule-cuda-oom"' in text
+
+
+def test_a_paste_of_several_documents_has_its_lines_in_context(tmp_path: Path) -> None:
+    target = tmp_path / "i.md"
+    smi = (FIXTURES / "story" / "step4-clean-gpus.txt").read_text()
+    run("-", "--report", str(target), text=smi + STORY.read_text())
+    many = len(smi.splitlines())
+    text = target.read_text()
+    assert f">  {many + 2:>5}" in text
+    assert f"   {many + 5:>5}  [2026-02-27 15:31:07] Using default HuggingFace chat template" in text
+
+
+def test_speed_over_time_is_drawn_with_its_events(tmp_path: Path) -> None:
+    log = tmp_path / "s.log"
+    log.write_text(STORY.read_text() + slowing(30, 200, 80, 15))
     target = tmp_path / "i.html"
     run(str(log), "--report", str(target))
-    assert 'id="chart-speed"' in target.read_text()
+    text = target.read_text()
+    assert 'id="chart-speed"' in text
+    assert "03:15 First slow minute: 80 tok/s" in "".join(Page(text).text)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +253,7 @@ def test_speed_over_time_is_drawn(tmp_path: Path) -> None:
     [
         (["--report", "x.pdf"], ".md or .html"),
         (["--report", "/nowhere/x.md"], "/nowhere"),
+        (["--proof", "x.jsonl"], "belongs to --report"),
         (["--report", "x.md", "--proof", "/nowhere.jsonl"], "/nowhere.jsonl"),
         (["--report", "x.md", "--proof", str(STORY)], "no journal"),
     ],

@@ -2,42 +2,23 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
-from diagnoser.facts.engine import Model, SeriesStat, StartPhase
+from diagnoser.compare.regression import Regression
+from diagnoser.facts.engine import Model
 from diagnoser.facts.factbase import FactBase, merge_all
 from diagnoser.inference.diagnose import Judged
-from diagnoser.inference.diagnosis import Finding, Question
-from diagnoser.report.postmortem.timeline import Moment, timeline
+from diagnoser.inference.diagnosis import Finding, Question, Step
+from diagnoser.inference.ruled_out import RuledOut
+from diagnoser.report.postmortem.chain import Link, chain
+from diagnoser.report.postmortem.excerpt import Context, Excerpt, excerpts
+from diagnoser.report.postmortem.impact import COST, impact
+from diagnoser.report.postmortem.proof import Proof
+from diagnoser.report.postmortem.timeline import Moment, Series, timeline
 
 MAX_RULED_OUT = 12
-
-Context = Mapping[tuple[str, int], Sequence[tuple[int, str]]]
-"""(document, line) -> the lines around it with their numbers, secrets masked."""
-
-_COST = {
-    "startup_failure": "the server did not start",
-    "crash": "the server stopped serving",
-    "hang": "the server stopped answering",
-    "decode_slower": "answers were generated more slowly",
-    "prefill_slower": "prompts were read more slowly",
-    "ttft_longer": "first tokens came later",
-    "throughput_lower": "fewer tokens a second were served",
-    "capacity_lower": "fewer requests fitted at a time",
-    "start_slower": "the server took longer to start",
-    "wrong_output": "answers may have been wrong",
-}
-
-_SHOWN = {
-    "decode_tok_s": ("decoding", "tok/s"),
-    "prefill_tok_s": ("reading prompts", "tok/s"),
-    "queue_reqs": ("waiting requests", ""),
-    "running_reqs": ("running requests", ""),
-    "kv_usage": ("share of the KV cache in use", ""),
-    "accept_len": ("tokens accepted a step", ""),
-}
-
-_COUNTED = {"retracted_total": "requests thrown out of the KV cache", "preemptions_total": "preemptions"}
+MAX_PACKAGES = 40
 
 _TOLD = {
     "engine": ("name", "version"),
@@ -46,15 +27,30 @@ _TOLD = {
     "driver": ("version",),
     "torch_build": ("version", "cuda", "cudnn"),
 }
-MAX_PACKAGES = 40
 
 
-class Proof(NamedTuple):
-    """An experiment's end: its verdict in words, and the runs of each arm."""
+class Around(NamedTuple):
+    """What a postmortem is told besides the diagnosis.
 
-    words: str
-    metric: str
-    arms: Mapping[str, Sequence[float]]
+    call: the words of the command that gave the diagnosis. paths: what of the call are files here. context: the lines
+    around the evidence. ruled_out: causes that were considered. proof: an experiment. regression: the comparison with a
+    time when all was well.
+    """
+
+    call: Sequence[str]
+    paths: Sequence[str] = ()
+    context: Context = MappingProxyType({})
+    ruled_out: Sequence[RuledOut] = ()
+    proof: Proof | None = None
+    regression: Regression | None = None
+
+
+class Root(NamedTuple):
+    """A cause, its evidence with the lines around it, and the commands that show each again."""
+
+    finding: Finding
+    excerpts: tuple[Excerpt, ...]
+    commands: tuple[str, ...]
 
 
 class Postmortem(NamedTuple):
@@ -64,50 +60,63 @@ class Postmortem(NamedTuple):
     summary: tuple[str, str, str]
     impact: tuple[tuple[str, str], ...]
     moments: tuple[Moment, ...]
-    roots: tuple[Finding, ...]
-    chain: tuple[tuple[str, str], ...]
-    context: Context
+    roots: tuple[Root, ...]
+    links: tuple[Link, ...]
+    titles: Mapping[str, str]
+    noted: tuple[tuple[str, str], ...]
     ruled_out: tuple[tuple[str, str], ...]
     prevention: tuple[str, ...]
+    steps: tuple[Step, ...]
     questions: tuple[Question, ...]
     unchecked: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
     documents: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
     commands: tuple[str, ...]
     proof: Proof | None
-    series: Mapping[str, Sequence[tuple[int, float]]]
+    regression: Regression | None
+    series: Series
 
 
-def gather(judged: Judged, context: Context, given: Sequence[str], proof: Proof | None = None) -> Postmortem:
-    """given: the paths as the user named them, for the commands that reproduce the findings."""
+def gather(judged: Judged, around: Around) -> Postmortem:
+    """The whole postmortem; every sentence rests on a document, a rule or an experiment."""
     diagnosis = judged.diagnosis
     facts = merge_all(part.case.facts for part in judged.parts)
     causes = diagnosis.causes
+    links = chain(diagnosis.findings)
+    series = _series(judged)
     return Postmortem(
-        causes[0].title if causes else "No known cause",
-        _summary(causes, facts, proof),
-        tuple(_impact(judged, facts, causes)),
-        tuple(timeline(judged)),
-        tuple(causes),
-        tuple(_chain(judged)),
-        context,
-        tuple(_ruled_out(judged))[:MAX_RULED_OUT],
-        tuple(_prevention(causes)),
-        tuple(diagnosis.questions[:3]),
-        tuple(dict.fromkeys(lack for one in causes for lack in one.unchecked)),
-        tuple(_versions(facts)),
-        tuple((one.document, one.kind) for one in diagnosis.coverage),
-        tuple(_commands(causes, given)),
-        proof,
-        {
-            metric: chosen.launch.series.minutes[metric].means()
-            for part in judged.parts
-            for chosen in part.group
-            if chosen.launch is not None
-            for metric in ("decode_tok_s",)
-            if metric in chosen.launch.series.minutes
-        },
-    )  # fmt: skip
+        title=causes[0].title if causes else "No known cause",
+        summary=_summary(causes, facts, around.proof),
+        impact=tuple(impact(judged, facts, causes)),
+        moments=tuple(timeline(judged, series, around.proof.moments if around.proof else ())),
+        roots=tuple(_root(one, around) for one in causes),
+        links=links,
+        titles={one.rule: one.title for one in diagnosis.findings},
+        noted=tuple(_noted(diagnosis.findings)),
+        ruled_out=tuple(_ruled_out(judged, around.ruled_out))[:MAX_RULED_OUT],
+        prevention=tuple(_prevention(causes)),
+        steps=tuple(diagnosis.steps),
+        questions=tuple(diagnosis.questions[:3]),
+        unchecked=tuple(dict.fromkeys(lack for one in causes for lack in one.unchecked)),
+        versions=tuple(_versions(facts)),
+        documents=tuple((one.document, one.kind) for one in diagnosis.coverage),
+        notes=(*diagnosis.notes, *diagnosis.unreadable),
+        commands=(shlex.join(["diagnose", *around.call]),),
+        proof=around.proof,
+        regression=around.regression,
+        series=series,
+    )
+
+
+def _series(judged: Judged) -> Series:
+    """The decode speed of each server by minute."""
+    return {
+        chosen.reading.name: chosen.launch.series.minutes["decode_tok_s"].means()
+        for part in judged.parts
+        for chosen in part.group
+        if chosen.launch is not None and "decode_tok_s" in chosen.launch.series.minutes
+    }
 
 
 def _summary(causes: Sequence[Finding], facts: FactBase, proof: Proof | None) -> tuple[str, str, str]:
@@ -120,8 +129,12 @@ def _summary(causes: Sequence[Finding], facts: FactBase, proof: Proof | None) ->
         )
     first = causes[0]
     more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
-    cost = _COST.get(first.effect, "the service suffered")
-    gain = f"; undoing it brought {first.gain.change} elsewhere ({first.gain.where})" if first.gain else ""
+    cost = COST.get(first.effect, "the service suffered")
+    gain = (
+        f"; undoing it brought {first.gain.change} {first.gain.metric} elsewhere ({first.gain.where})"
+        if first.gain
+        else ""
+    )
     fix = (
         f"The fix is: {first.fixes[0].command} (risk {first.fixes[0].risk})"
         if first.fixes
@@ -147,41 +160,39 @@ def _where(facts: FactBase) -> str:
     return " serving ".join(words) if words else "The machine"
 
 
-def _impact(judged: Judged, facts: FactBase, causes: Sequence[Finding]) -> Iterator[tuple[str, str]]:
-    yield "state of the server at the end", judged.diagnosis.server
-    for fact, _ in facts.of("start_phase"):
-        if isinstance(fact, StartPhase) and fact.name == "until_ready":
-            yield "time until it served", f"{fact.duration_s:g} s"
-            break
-    for metric, (name, unit) in _SHOWN.items():
-        if one := _overall(facts, metric):
-            span = f"from {one.min:g} to {one.max:g} in {one.count} lines"
-            yield name, f"median {one.median:g}{unit and ' ' + unit}, {span}"
-    for metric, name in _COUNTED.items():
-        if one := _overall(facts, metric):
-            yield name, f"{one.max:g}"
-    for cause in causes:
-        if gain := cause.gain:
-            yield f"measured cost of {cause.rule}", f"{gain.metric} {gain.change} when undone ({gain.where})"
-    yield "people and requests affected", "(a person fills this in)"
+def _root(one: Finding, around: Around) -> Root:
+    found = tuple(excerpts(one.evidence, around.context))
+    return Root(
+        one, found, (shlex.join(["diagnose", "--explain", one.rule, *around.call]), *_shows(found, around))
+    )
 
 
-def _overall(facts: FactBase, metric: str) -> SeriesStat | None:
-    stats = (fact for fact, _ in facts.of(f"series:{metric}") if isinstance(fact, SeriesStat))
-    return next((stat for stat in stats if stat.running is None), None)
+def _shows(found: Sequence[Excerpt], around: Around) -> Iterator[str]:
+    """The commands that print the proving lines, of files that are there as they are."""
+    for excerpt in found:
+        if excerpt.document in around.paths:
+            lines = "".join(f"{row.number}p;" for row in excerpt.rows if row.hit)
+            yield shlex.join(["sed", "-n", lines.rstrip(";"), excerpt.document])
 
 
-def _chain(judged: Judged) -> Iterator[tuple[str, str]]:
-    for one in judged.diagnosis.findings:
-        if one.role == "consequence" and one.because_of:
-            yield one.because_of, one.title
-
-
-def _ruled_out(judged: Judged) -> Iterator[tuple[str, str]]:
-    for one in judged.diagnosis.findings:
-        if one.role == "bystander" and one.kind in ("bystander", "symptom", "cause"):
+def _noted(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+    """What is seen and no cause explains: worth knowing, and neither guilty nor harmless."""
+    for one in findings:
+        alone = one.role == "root" and one.severity == "info"
+        if one.kind == "engine" or alone or (one.role == "bystander" and one.kind == "symptom"):
             yield one.title, one.summary
-        elif one.role == "echo":
+
+
+def _ruled_out(judged: Judged, considered: Sequence[RuledOut]) -> Iterator[tuple[str, str]]:
+    found = {one.rule for one in judged.diagnosis.findings}
+    for one in judged.diagnosis.findings:
+        if one.role == "bystander" and one.kind == "bystander":
+            yield one.title, one.summary
+    for out in considered:
+        if out.rule not in found:
+            yield out.title, f"Its signs are there, but {out.against} ({out.rule})."
+    for one in judged.diagnosis.findings:
+        if one.role == "echo":
             yield one.title, "It follows from the failure above."
 
 
@@ -195,7 +206,7 @@ def _prevention(causes: Sequence[Finding]) -> Iterator[str]:
         elif action == "run":
             yield f"Check it before the server is started: {one.fixes[0].command}"
     if causes:
-        yield "Let diagnose read every start-up log before traffic is let in: exit code 1 is a cause"
+        yield "Let a pipeline read every start-up log before traffic is let in: exit code 1 is a cause"
 
 
 def _versions(facts: FactBase) -> Iterator[tuple[str, str]]:
@@ -212,10 +223,3 @@ def _versions(facts: FactBase) -> Iterator[tuple[str, str]]:
         for fact, _ in facts.of("package")
     )
     yield from packages[:MAX_PACKAGES]
-
-
-def _commands(causes: Sequence[Finding], given: Sequence[str]) -> Iterator[str]:
-    paths = " ".join(map(shlex.quote, given)) or "-"
-    yield f"diagnose {paths}"
-    for one in causes:
-        yield f"diagnose --explain {one.rule} {paths}"
