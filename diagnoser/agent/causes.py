@@ -21,22 +21,34 @@ WORKLOADS = {
 """Workloads that rules name, and the one that measures the same thing here."""
 
 
-def change_of(fix: FixText) -> Change | None:
-    """A fix as a change; None for one that a restart alone does not apply, or with something left to fill in."""
+def changes_of(fix: FixText) -> Changes:
+    """A fix as changes; none for one that a restart alone does not apply, or with something left to fill in.
+
+    A rule may give several flags as one value: ``--cache-type-k`` with ``q8_0 --cache-type-v q8_0``.
+    """
     if fix.action not in get_args(Action) or "<" in fix.command:
-        return None
-    words = fix.command.removeprefix("export ").removeprefix("unset ").split(maxsplit=1)
-    if fix.action == "unset_flag":  # "remove --flag from the server's command line"
-        words = [word for word in fix.command.split() if word.startswith("-")]
-    name, _, after = words[0].partition("=")
-    value = after or (words[1] if len(words) > 1 else None)
+        return ()
     action: Action = next(one for one in ACTIONS if one == fix.action)
-    return Change(action, name, value)
+    if action == "unset_flag":  # "remove --flag from the server's command line"
+        return tuple(Change(action, word) for word in fix.command.split() if word.startswith("-"))[:1]
+    if action.endswith("env"):
+        name, _, value = fix.command.removeprefix("export ").removeprefix("unset ").partition("=")
+        return (Change(action, name, value or None),)
+    found: list[Change] = []
+    for word in fix.command.split():
+        name, sign, value = word.partition("=")
+        if word.startswith("--"):
+            found.append(Change(action, name, value if sign else None))
+        elif found:
+            before = found[-1].value
+            found[-1] = found[-1]._replace(value=word if before is None else f"{before} {word}")
+        else:
+            found.append(Change(action, word))  # a short flag
+    return tuple(found)
 
 
 def _changes(cause: Finding) -> Changes:
-    found = next((change for fix in cause.fixes if (change := change_of(fix))), None)
-    return (found,) if found else ()
+    return next((changes for fix in cause.fixes if (changes := changes_of(fix))), ())
 
 
 def _workload(rule: str) -> str:
@@ -51,7 +63,8 @@ def proposed(paths: Sequence[str | Path]) -> Proposal | str:
     judged = session.run(paths)
     if isinstance(judged, list):
         return "; ".join(judged)
-    causes = judged.diagnosis.causes
+    # What costs little or nothing in general may cost much here: where nothing else is found it is put to the test.
+    causes = judged.diagnosis.causes or [one for one in judged.diagnosis.findings if one.kind == "cause"]
     if not causes:
         return "no known cause was found; name a change, such as --set-flag"
     changes = _changes(causes[0])
@@ -113,7 +126,7 @@ def suspicion(names: Sequence[str], log: Path | None) -> list[float]:
                     found[name] = max(found[name], NAMED_BY_A_RULE)
     judged = session.run([log]) if log is not None else []
     for finding in [] if isinstance(judged, list) else judged.diagnosis.causes:
-        for change in filter(None, map(change_of, finding.fixes)):
+        for change in (change for fix in finding.fixes for change in changes_of(fix)):
             name = keys.get(change.name)
             if name is not None:
                 found[name] = max(found[name], finding.confidence)

@@ -15,6 +15,10 @@ STALL_S = 120.0
 """Longest silence inside an answer: a 100,000-token prompt is read in less on every card in the rules."""
 
 
+_UNANSWERED = "without sending a response"
+"""httpcore's words for a connection that was closed before any byte of an answer."""
+
+
 class UnusableError(Exception):
     """The server cannot be measured; the message is one sentence: what, where, what to do."""
 
@@ -82,7 +86,13 @@ class Client:
         """
         answer = Answer()
         try:
-            await self._ask(prompt, tokens, answer)
+            try:
+                await self._ask(prompt, tokens, answer)
+            except httpcore.RemoteProtocolError as error:
+                if _UNANSWERED not in str(error):
+                    raise
+                # The server closed a connection that it had kept, at the moment when it was used again.
+                await self._ask(prompt, tokens, answer)
         except httpcore.ConnectError as error:
             answer.error = f"no connection: {error}"
         except httpcore.TimeoutException as error:
