@@ -17,6 +17,10 @@ Progress = Callable[[str, int, int | None], None]
 """Called with a source's name, the bytes read so far and the size where it is known."""
 
 
+LONG_MINUTES = 12
+MAX_MOMENTS = 6
+
+
 class Options(NamedTuple):
     """What a diagnosis may be told.
 
@@ -112,13 +116,24 @@ def run_sources(
     if not any(reading.lines for reading in read.readings):
         notes = [f"{reading.name}: {note}" for reading in read.readings for note in reading.notes]
         return read.unreadable + notes or ["there is nothing to read: the input is empty"]
-    return judge_readings(
+    judged = judge_readings(
         read.readings,
         catalog.pack,
         launch=options.launch,
         unreadable=read.unreadable,
         with_facts=options.with_facts,
     )
+    _note_moments(judged)
+    return judged
+
+
+def _note_moments(judged: Judged) -> None:
+    """When the server's speed changed inside of a log of some length; short ones import nothing for it."""
+    series = [one.launch.series for part in judged.parts for one in part.group if one.launch is not None]
+    if any(len(kept.buckets) >= LONG_MINUTES for one in series for kept in one.minutes.values()):
+        from diagnoser.compare.moments import moments
+
+        judged.diagnosis.notes += [str(moment) for moment in moments(judged)[:MAX_MOMENTS]]
 
 
 def run_text(text: str | bytes, options: Options = DEFAULTS, name: str = "stdin") -> Judged:

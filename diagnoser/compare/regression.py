@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from diagnoser.compare.attribution import Attribution, attribute
 from diagnoser.compare.defaults import filled
 from diagnoser.compare.differences import Difference, differences
+from diagnoser.compare.moments import Moment, moments
 from diagnoser.compare.speeds import Change, LoadChange, Speed, behaviour_changes, changes, load_changes
 from diagnoser.compare.subjects import stated
 from diagnoser.compare.watched import Watchers, fields_read
@@ -82,7 +83,7 @@ class Regression(NamedTuple):
     came, went: causes that only the later or the earlier side has. shared: rules of causes on both. innocent: what
     only the later side says that looks guilty and is known not to be. context: differences that rules read though none
     of them fired for it, with these rules, and defaults that moved; folded: the rest. behaviour: what the server does
-    otherwise; load: what is asked of it.
+    otherwise; load: what is asked of it. moments: when the later side changed inside of its own log.
     """
 
     before: str
@@ -99,6 +100,7 @@ class Regression(NamedTuple):
     speeds: tuple[Change, ...]
     load: tuple[LoadChange, ...]
     behaviour: tuple[LoadChange, ...]
+    moments: tuple[Moment, ...]
     notes: tuple[str, ...]
 
 
@@ -133,6 +135,7 @@ def explain(
     unmeasured = (
         () if measure else ("no speed is shown by both sides at the same number of running requests",)
     )
+    within = tuple(moments(bad.judged)) if bad.judged else ()
     return Regression(
         good.name,
         bad.name,
@@ -148,8 +151,16 @@ def explain(
         tuple(speeds),
         tuple(load_changes(good.facts, bad.facts)),
         tuple(behaviour_changes(good.facts, bad.facts)),
-        (*notes, *unmeasured, *_unlike(found)),
+        within,
+        (*notes, *unmeasured, *_unlike(found), *_in_parts(within)),
     )
+
+
+def _in_parts(within: Sequence[Moment]) -> Iterator[str]:
+    if any(moment.by == "server" for moment in within):
+        yield (
+            "the later side changed inside of its own log, and its figures are of the whole; --since and --until cut it"
+        )
 
 
 _LIKE = (("model", "architecture"), ("model", "path"), ("gpu_set", "arch"), ("gpu", "name"))

@@ -15,6 +15,8 @@ Metrics beyond those of `SeriesStat`:
 * step_ms; host_step_ms, device_step_ms, host_device_ratio (TensorRT-LLM); graphs_reused (llama.cpp, a running
   count of the server).
 
+held_tokens: tokens of all running requests together, kept by the minute only.
+
 cuda_graph and cache_hit are shares of all lines or tokens: min, p05, median, p95 and max all hold the share.
 """
 

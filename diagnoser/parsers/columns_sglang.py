@@ -230,6 +230,7 @@ class _Batch:
             table.put_by_running("accept_len", chosen[lines._ACCEPT_LEN], running, offsets, offsets >= 0)
         clean = ~(mixed | aside)
         tokens = self._column(lines._TOKENS)[decodes]
+        table.put_trend("held_tokens", tokens)
         table.put_by_load("decode_tok_s", chosen[lines._RATE], running, tokens, offsets, clean)
         table.put_by_running("decode_mixed_tok_s", chosen[lines._RATE], running, offsets, mixed)
         table.put_trend("decode_tok_s", chosen[lines._RATE], clean)

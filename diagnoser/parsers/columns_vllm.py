@@ -101,6 +101,7 @@ def _count(np: Any, columns: Columns, rows: Rows, store: SeriesStore, year: int 
     table.put("running_reqs", running, offsets)
     table.put("queue_reqs", value[_WAITING], offsets)
     table.put_trend("queue_reqs", value[_WAITING])
+    table.put_trend("running_reqs", running)
     table.put("prompt_tok_s", np.where(prompt > 0, prompt, NONE), offsets)
     for metric, group in (("swapped_reqs", _SWAPPED), ("preemptions", _PREEMPTED)):
         if value[group] is not None:

@@ -30,6 +30,7 @@ def read_vllm(buffer: bytes, store: SeriesStore, year: int | None) -> None:
         value, at_once = millionths(rate), int(running)
         store.engines.setdefault("vllm", Mark(0, offset))
         samples.put("running_reqs", at_once * SCALE, offset)
+        samples.put_trend("running_reqs", at_once * SCALE, at)
         samples.put("queue_reqs", int(waiting) * SCALE, offset)
         samples.put_trend("queue_reqs", int(waiting) * SCALE, at)
         if prompt.strip(b"0."):

@@ -49,7 +49,7 @@ _DECODE_COLUMNS = (
     ("mamba_usage", _MAMBA),
     ("accept_rate", _ACCEPT_RATE),
 )
-_TRENDS = frozenset({"queue_reqs", "kv_usage"})
+_TRENDS = frozenset({"running_reqs", "queue_reqs", "kv_usage"})
 """Columns of decode lines whose means over time are kept too."""
 
 _PREFILL_COLUMNS = (
@@ -179,6 +179,7 @@ class _Schedulers:
             self._column(metric, columns[column], offsets)
             if metric in _TRENDS:
                 self._trend(metric, columns[column], runs)
+        self._trend("held_tokens", columns[_TOKENS], runs)
         graphs = [
             (text == b"True", offset) for text, offset in zip(columns[_GRAPH], offsets, strict=True) if text
         ]

@@ -12,6 +12,7 @@ from diagnoser.sources import label
 MAX_CONTEXT = 12
 MAX_FIXES = 2
 MAX_SPEEDS = 4
+MAX_MOMENTS = 6
 
 _UNITS = {
     "decode_tok_s": "tok/s decoded",
@@ -45,14 +46,17 @@ def _lines(found: Regression, everything: bool) -> Iterator[str]:
         f"  load     {one.metric} {one.before:g} -> {one.after:g}: the traffic changed too"
         for one in found.load
     )
+    yield from (f"  within   {moment}" for moment in found.moments[:MAX_MOMENTS])
+    seen = found.attribution is None or found.attribution.carries_over
     shares = {share.rule: share for share in found.attribution.shares} if found.attribution else {}
     for cause in found.came:
-        yield from _cause(cause, shares.get(cause.finding.rule), "came")
+        yield from _cause(cause, shares.get(cause.finding.rule), "came", seen)
     for cause in found.went:
-        yield from _cause(cause, shares.get(cause.finding.rule), "went")
+        yield from _cause(cause, shares.get(cause.finding.rule), "went", seen)
     if not found.came and found.word in ("slower", "does not start"):
         yield from ("", "No known cause came with the change.")
-    if found.attribution is not None and (found.attribution.shares or found.word == "slower"):
+    told = found.attribution is not None and bool(found.attribution.shares) and seen
+    if told or (found.attribution is not None and found.word == "slower"):
         yield from ("", f"  left     {left_over(found)}")
     if found.shared:
         yield f"  on both  {', '.join(found.shared)}: no reason for the change"
@@ -109,14 +113,18 @@ def _effect(interval: tuple[float, float, float]) -> str:
     return f"{interval[0]:+.1%} [{interval[1]:+.1%}, {interval[2]:+.1%}]"
 
 
-def _cause(cause: Cause, share: Share | None, when: str) -> Iterator[str]:
+def _cause(cause: Cause, share: Share | None, when: str, seen: bool) -> Iterator[str]:
     one = cause.finding
     yield ""
     title = one.title if when == "came" else f"Gone: {one.title}"
     yield f"{title}  {one.confidence:.0%}"
     yield f"  {one.rule} · {one.effect.replace('_', ' ')} · {one.severity}"
     if share is not None and share.effect is not None:
-        yield f"  share    {_share(share)}  (measured {share.measured})"
+        yield (
+            f"  share    {_share(share)}  (measured {share.measured})"
+            if seen
+            else f"  share    not as where it was measured ({share.measured})"
+        )
     elif share is not None:
         yield "  share    not known: nobody has measured it alone"
     yield from (f"  differs  {difference}" for difference in cause.differences[:4])
@@ -173,6 +181,7 @@ def as_markdown(found: Regression) -> str:
             if share.effect is not None:
                 lines.append(f"- share of {markup.code(share.rule)}: {_share(share)}")
         lines.append(f"- left: {markup.plain(left_over(found))}")
+    lines += [f"- {markup.plain(str(moment))}" for moment in found.moments[:MAX_MOMENTS]]
     if found.context:
         lines += ["", "Context:", ""] + [f"- {markup.code(str(one))}" for one, _ in found.context]
     if found.folded or found.innocent:

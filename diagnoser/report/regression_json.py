@@ -83,6 +83,18 @@ class Moved(_Model):
     after: float
 
 
+class MomentFound(_Model):
+    """When the later side changed inside of its own log: seconds since the epoch, the first minute of the new level."""
+
+    source: str
+    at: float
+    by: Literal["server", "load"]
+    what: Literal["tok/s", "running requests", "tokens a request"]
+    before: float
+    after: float
+    just_before: list[str]
+
+
 class RegressionFound(_Model):
     """The whole answer. metric, before, after, effect: what decides; null where no speed is common. at: the load
     that it was seen under, where loads did not change alike."""
@@ -105,6 +117,7 @@ class RegressionFound(_Model):
     speeds: list[SpeedRead]
     load: list[Moved]
     behaviour: list[Moved]
+    moments: list[MomentFound]
     notes: list[str]
 
 
@@ -136,6 +149,10 @@ def as_json(found: Regression) -> str:
         speeds=[_speed(speed) for change in found.speeds for speed in change.speeds],
         load=[Moved(**moved._asdict()) for moved in found.load],
         behaviour=[Moved(**moved._asdict()) for moved in found.behaviour],
+        moments=[
+            MomentFound(**{**moment._asdict(), "just_before": list(moment.just_before)})
+            for moment in found.moments
+        ],
         notes=list(found.notes),
     )
     return escaped(answer.model_dump_json(by_alias=True, indent=2)) + "\n"

@@ -39,7 +39,8 @@ def said(data: bytes) -> list[object]:
     store = SeriesStore()
     starts = [0, *itertools.accumulate(len(line) for line in data.splitlines(keepends=True))]
     series.SeriesReader().read(data, store, starts=starts, year=2026)
-    return [*store.facts(), *sorted(store.streams.items())]
+    minutes = sorted((metric, kept.means()) for metric, kept in store.minutes.items())
+    return [*store.facts(), *sorted(store.streams.items()), *minutes]
 
 
 def moved(line: bytes, dice: random.Random) -> bytes:
