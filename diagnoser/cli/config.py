@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+FORMATS = ("auto", "text", "markdown", "json", "slack", "github", "junit", "sarif", "pagerduty")
+
 KEYS: dict[str, type] = {
     "format": str,
     "quiet": bool,
@@ -63,5 +65,5 @@ def _check(file: Path, key: str, value: Any) -> None:
         raise ConfigError(f"{file}: {key} must be a whole number above 0, not {value!r}")
     if isinstance(value, list) and not all(isinstance(folder, str) for folder in value):
         raise ConfigError(f"{file}: rules must be a list of folders")
-    if key == "format" and value not in ("auto", "text", "markdown", "json"):
-        raise ConfigError(f"{file}: format must be auto, text, markdown or json, not {value!r}")
+    if key == "format" and value not in FORMATS:
+        raise ConfigError(f"{file}: format must be one of {', '.join(FORMATS)}, not {value!r}")

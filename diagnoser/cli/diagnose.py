@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diagnoser.cli import baseline, config, hosts, report, save
+from diagnoser.cli import baseline, config, hosts, post, report, save
 from diagnoser.cli.main import COMMANDS
 from diagnoser.cli.output import fail, give
 from diagnoser.cli.progress import Bar
@@ -16,8 +16,6 @@ from diagnoser.version import __version__
 if TYPE_CHECKING:
     from diagnoser.agent.session import Options
     from diagnoser.inference.diagnose import Judged
-
-FORMATS = ("auto", "text", "markdown", "json")
 
 FIRST_YEAR = 1970
 """Time stamps count from this year on."""
@@ -30,6 +28,7 @@ commands:
   confirm     prove a fix by restarting a server with and without it
   bisect      which difference between a fast and a slow configuration it is
   collect     look at a machine and keep what was seen, to be diagnosed later
+  gate        an exit code for pipelines, on a log or a benchmark
   mcp         tools for agents, over standard input and output
   probes      what is ever run on a machine by --host, all of it read-only
   rules       list, show, lint, test, graph the rules; draft one from a line
@@ -66,10 +65,14 @@ def parser() -> argparse.ArgumentParser:
         "paths", nargs="*", metavar="PATH", help="files, folders, globs, archives; - is standard input"
     )
     options.add_argument(
-        "-f", "--format", choices=FORMATS, help="how to show the answer (auto: text, coloured on a terminal)"
+        "-f",
+        "--format",
+        choices=config.FORMATS,
+        help="how to show the answer (auto: text, coloured on a terminal)",
     )
     options.add_argument("-o", "--output", metavar="FILE", help="write the answer to FILE instead")
     report.add(options)
+    post.add(options)
     options.add_argument(
         "-q",
         "--quiet",
@@ -162,7 +165,7 @@ def run(arguments: list[str]) -> int:
         with_facts=options.format == "json",
         workers=options.workers or 1,
     )
-    if sentence := report.check(options):
+    if sentence := report.check(options) or post.check(options) or _other(options):
         return fail(sentence)
     if options.baseline:
         return baseline.run(options, settings)
@@ -214,6 +217,17 @@ def _paths(paths: list[str]) -> list[str] | str:
     return paths
 
 
+def _other(options: argparse.Namespace) -> str | None:
+    """What tells of one diagnosis and not of several machines, two sides or a log that goes on."""
+    several = len(options.host or ()) > 1 or options.hosts_file
+    word = "--baseline" if options.baseline else "--follow" if options.follow else "several hosts"
+    if not (options.baseline or options.follow or several):
+        return None
+    if options.format not in (None, "auto", "text", "markdown", "json"):
+        return f"{word} cannot be shown as {options.format}"
+    return f"--post sends one diagnosis; it goes without {word}" if options.post else None
+
+
 def answer(
     judged: "Judged", options: argparse.Namespace, settings: "Options", again: "report.Again | None" = None
 ) -> int:
@@ -221,6 +235,8 @@ def answer(
     if options.report and (sentence := report.write(judged, options, settings, again)):
         return fail(sentence)
     code = show(judged.diagnosis, options)
+    if options.post and code != 2 and (sentence := post.send(judged.diagnosis, options)):
+        return fail(sentence)
     return save.keep_diagnosis(judged, options) or code if save.wanted(options) else code
 
 
@@ -265,6 +281,10 @@ def show(diagnosis: object, options: argparse.Namespace) -> int:
         from diagnoser.report import markdown
 
         text = markdown.render(diagnosis)
+    elif chosen not in ("auto", "text"):
+        from diagnoser.report import outlets
+
+        text = outlets.render(diagnosis, chosen)
     else:
         from diagnoser.report import plain
 

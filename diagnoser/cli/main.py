@@ -17,6 +17,7 @@ COMMANDS = (
     "collect",
     "compare",
     "confirm",
+    "gate",
     "history",
     "mcp",
     "probes",
