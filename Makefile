@@ -15,7 +15,7 @@ test-slow: .venv/dev
 
 test-browser: .venv/dev
 	$(BIN)/python -m pip install --quiet --group browser
-	$(BIN)/python -m pytest -m slow tests/serve/test_browser.py
+	$(BIN)/python -m pytest -m slow tests/serve/test_browser.py tests/report/test_postmortem_browser.py
 
 check: .venv/dev
 	$(BIN)/ruff check .

@@ -10,10 +10,13 @@ from typing import Any
 
 from diagnoser.compare.attribution import Attribution
 from diagnoser.report.postmortem.proof import ARMS, Look, Measured
-from diagnoser.report.postmortem.timeline import Moment, Series
+from diagnoser.report.postmortem.timeline import BEGINS, ENDS, Moment, Series
 
 _COMMENTS = re.compile(r"<!--.*?-->", re.DOTALL)
 MAX_EVENTS = 6
+SHORT_S = 900
+"""Up to so long a time the axis shows seconds, so that no two marks are alike."""
+
 COLORS = ("#2f6fb0", "#c46a16", "#3c8d5a", "#9a4fb3", "#b0392f", "#6b7a12", "#3f8f94", "#8a6d3b", "#666666")
 """Each stands out from white and from near-black."""
 
@@ -29,14 +32,16 @@ def speed(series: Series, moments: Sequence[Moment]) -> str | None:
     top = max(mean for points in drawn.values() for _, mean in points)
     first = min(minute for points in drawn.values() for minute, _ in points) * 60
     last = max(minute for points in drawn.values() for minute, _ in points) * 60 + 60
-    events = [moment for moment in moments if first <= moment.at <= last][:MAX_EVENTS]
-    chart = _chart("speed", len(drawn) + len(events), x_value_formatter=_clock, range=(0, top * 1.05))
+    told = (moment for moment in moments if moment.what not in (BEGINS, ENDS))
+    events = [moment for moment in told if first <= moment.at <= last][:MAX_EVENTS]
+    clock = _clock if last - first > SHORT_S else _seconds
+    chart = _chart("speed", len(drawn) + len(events), x_value_formatter=clock, range=(0, top * 1.05))
     for name, points in sorted(drawn.items()):
         chart.add(f"{name}, tok/s", [(minute * 60, round(mean, 2)) for minute, mean in points])
     for moment in events:
         line = [(moment.at, 0), (moment.at, top * 1.05)]
         dashed = {"width": 2, "dasharray": "5, 4"}
-        chart.add(f"{_clock(moment.at)} {moment.what}", line, show_dots=False, stroke_style=dashed)
+        chart.add(f"{clock(moment.at)} {moment.what}", line, show_dots=False, stroke_style=dashed)
     return _inline(chart, "Speed of decoding over time, with the events of the timeline")
 
 
@@ -145,7 +150,20 @@ def _chart(name: str, legend: int, *, kind: str = "XY", height: int = 270, **set
     }  # fmt: skip
     chart = getattr(pygal, kind)(**(options | settings))
     chart.uuid = name
+    chart.add_xml_filter(_without_scripts)
     return chart
+
+
+def _without_scripts(root: Any) -> Any:
+    """The library writes its settings into a script even where it is told to use none."""
+    for parent in root.iter():
+        for child in [child for child in parent if str(child.tag).endswith("script")]:
+            parent.remove(child)
+    return root
+
+
+def _seconds(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
 
 
 def _clock(at: float) -> str:

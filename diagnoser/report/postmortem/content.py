@@ -88,7 +88,7 @@ def gather(judged: Judged, around: Around) -> Postmortem:
     return Postmortem(
         title=causes[0].title if causes else "No known cause",
         summary=_summary(causes, facts, around.proof),
-        impact=tuple(impact(judged, facts, causes)),
+        impact=tuple(impact(judged, causes)),
         moments=tuple(timeline(judged, series, around.proof.moments if around.proof else ())),
         roots=tuple(_root(one, around) for one in causes),
         links=links,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from diagnoser.compare.attribution import gain_of
 from diagnoser.facts.engine import SeriesStat, StartPhase
 from diagnoser.facts.factbase import FactBase
-from diagnoser.inference.diagnose import Judged
+from diagnoser.inference.diagnose import Judged, Part
 from diagnoser.inference.diagnosis import Finding
 
 COST = {
@@ -30,6 +30,8 @@ STATES = {
     "not told": "the texts do not tell",
 }
 
+_STATES = {True: "ready", False: "not ready", None: "not told"}
+
 _SHOWN = {
     "decode_tok_s": ("generating", " tok/s"),
     "prefill_tok_s": ("reading prompts", " tok/s"),
@@ -45,12 +47,15 @@ _COUNTED = {"retracted_total": "requests thrown out of the KV cache", "preemptio
 PERSON = "(a person fills this in)"
 
 
-def impact(judged: Judged, facts: FactBase, causes: Sequence[Finding]) -> Iterator[tuple[str, str]]:
-    """Name and value, in the order they are read."""
-    yield "the server", STATES[judged.diagnosis.server]
-    starts = [
-        one.reading.launches.count for part in judged.parts for one in part.group if one.launch is not None
-    ]
+def impact(judged: Judged, causes: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+    """Name and value, in the order they are read. With several servers the numbers are those of the one whose cause
+    leads."""
+    lead = judged.parts[0]
+    facts = lead.case.facts
+    if len(judged.parts) > 1:
+        yield "servers", f"{len(judged.parts)}; the numbers are those of {_name(lead)}"
+    yield "the server", STATES[_STATES[lead.started]]
+    starts = [one.reading.launches.count for one in lead.group if one.launch is not None]
     if max(starts, default=0) > 1:
         yield "starts of the server", str(max(starts))
     for fact, _ in facts.of("start_phase"):
@@ -74,8 +79,13 @@ def impact(judged: Judged, facts: FactBase, causes: Sequence[Finding]) -> Iterat
                 f"cost of {cause.rule}, measured elsewhere",
                 f"{gain.change} {gain.metric} when undone ({gain.where})",
             )
-            yield from _here(cause, facts)
+            yield from _here(cause, judged)
     yield "people and requests affected", PERSON
+
+
+def _name(part: Part) -> str:
+    """The log by which a server is told from the others: the last of its texts, behind what all share."""
+    return next((one.reading.name for one in reversed(part.group) if one.launch is not None), "one of them")
 
 
 def overall(facts: FactBase, metric: str) -> SeriesStat | None:
@@ -86,21 +96,28 @@ def overall(facts: FactBase, metric: str) -> SeriesStat | None:
 
 def _spread(one: SeriesStat, unit: str) -> str:
     times = 100 if unit == "%" else 1
-    low, middle, high = (f"{value * times:.4g}" for value in (one.min, one.median, one.max))
+    low, middle, high = (number(value * times) for value in (one.min, one.median, one.max))
     lines = f"{one.count} line{'s' if one.count != 1 else ''}"
     return f"{middle}{unit} (median of {lines}, {low} to {high})"
 
 
-def _here(cause: Finding, facts: FactBase) -> Iterator[tuple[str, str]]:
-    """What the gain that was measured elsewhere would mean at the speed seen here."""
-    seen = overall(facts, "decode_tok_s")
+def number(value: float) -> str:
+    """Four digits, and all of them before the point."""
+    return f"{value:,.0f}".replace(",", "\u202f") if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _here(cause: Finding, judged: Judged) -> Iterator[tuple[str, str]]:
+    """What the gain that was measured elsewhere would mean at the speed of the server that has the cause."""
+    parts = (part for part in judged.parts if any(one.candidate.rule == cause.rule for one in part.ranked))
+    part = next(parts, None)
+    seen = overall(part.case.facts, "decode_tok_s") if part else None
     assert cause.gain is not None
     gain = gain_of({"gain": cause.gain.model_dump()}, "decode_tok_s")
     if seen is None or gain is None or seen.median <= 0:
         return
     fixed = seen.median * math.exp(gain)
-    hour = f"{abs(fixed - seen.median) * 3600:,.0f}".replace(",", " ")
+    hour = number(abs(fixed - seen.median) * 3600)
     yield (
         "the same here (assumed)",
-        f"{seen.median:.4g} tok/s would be {fixed:.4g} tok/s: {hour} tokens an hour at this load",
+        f"{number(seen.median)} tok/s would be {number(fixed)} tok/s: {hour} tokens an hour at this load",
     )

@@ -20,6 +20,8 @@ _FACTS = {
     "exception": "Exception",
 }
 
+BEGINS, ENDS = "First line that was understood", "Last time in this text"
+
 _END = 1 << 60
 """What has no line of its own stands behind what has."""
 
@@ -112,10 +114,10 @@ def _spans(facts: FactBase, last_at: Mapping[str, float]) -> Iterator[Moment]:
                 first[place.source] = place
     for source, place in first.items():
         assert place.at is not None
-        yield Moment(place.at, "First line that was understood", source, place.line)
+        yield Moment(place.at, BEGINS, source, place.line)
         last = last_at.get(source)
         if last is not None and last > place.at:
-            yield Moment(last, "Last time in this text", source, 0)
+            yield Moment(last, ENDS, source, 0)
 
 
 def _slow(series: Series) -> Iterator[Moment]:
