@@ -8,7 +8,8 @@ likewise. Where the load hardly moves, the medians of the whole log under each l
 
 import math
 import statistics
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -51,8 +52,9 @@ class Usual(NamedTuple):
 
 def usual_speeds(series: SeriesStore, minutes: Sequence[Minute]) -> Usual:
     """What each minute's load lets expect."""
-    curve = _Curve(series, minutes)
-    by_context = _by_context(series, minutes, curve)
+    medians = _medians(series)
+    curve = _Curve(medians, minutes)
+    by_context = _by_context(series, medians, minutes, curve)
     speeds = [math.exp(curve.at(one.octave) + by_context.at(one.held)) for one in minutes]
     return Usual(speeds, curve.learned)
 
@@ -60,8 +62,7 @@ def usual_speeds(series: SeriesStore, minutes: Sequence[Minute]) -> Usual:
 class _Curve:
     """log speed over the number of requests."""
 
-    def __init__(self, series: SeriesStore, minutes: Sequence[Minute]) -> None:
-        medians = _medians(series)
+    def __init__(self, medians: Mapping[int, float], minutes: Sequence[Minute]) -> None:
         self._points = sorted((math.log2(running), value) for running, value in medians.items())
         pairs: dict[int, list[tuple[float, float]]] = {}
         for before, after in pairwise(minutes):
@@ -70,6 +71,9 @@ class _Curve:
                 place = int((after.octave + before.octave) / 2)
                 pairs.setdefault(place, []).append((step, math.log(after.speed / before.speed)))
         self._slopes = {place: _slope(steps) for place, steps in pairs.items() if len(steps) >= MIN_PAIRS}
+        self._whole = [0.0]
+        for place in range(int(max((one.octave for one in minutes), default=0.0))):
+            self._whole.append(self._whole[place] + self._part(place, place + 1.0))
 
     @property
     def learned(self) -> bool:
@@ -77,15 +81,14 @@ class _Curve:
 
     def at(self, octave: float) -> float:
         """The sum of the slopes up to here."""
-        total = 0.0
-        for place in range(int(octave) + 1):
-            high = min(octave, place + 1.0)
-            slope = self._slopes.get(place)
-            if slope is None:
-                total += _between(self._points, high) - _between(self._points, float(place))
-            else:
-                total += slope * (high - place) * math.log(2)
-        return total
+        place = min(int(octave), len(self._whole) - 1)
+        return self._whole[place] + self._part(place, octave)
+
+    def _part(self, place: int, high: float) -> float:
+        slope = self._slopes.get(place)
+        if slope is None:
+            return _between(self._points, high) - _between(self._points, float(place))
+        return slope * (high - place) * math.log(2)
 
 
 class _Contexts(NamedTuple):
@@ -102,7 +105,9 @@ class _Contexts(NamedTuple):
         return self.ranges.get(sum(held >= low for low in CONTEXTS), 0.0)
 
 
-def _by_context(series: SeriesStore, minutes: Sequence[Minute], curve: _Curve) -> _Contexts:
+def _by_context(
+    series: SeriesStore, medians: Mapping[int, float], minutes: Sequence[Minute], curve: _Curve
+) -> _Contexts:
     steps = []
     for before, after in pairwise(minutes):
         if before.held is not None and after.held is not None:
@@ -113,7 +118,6 @@ def _by_context(series: SeriesStore, minutes: Sequence[Minute], curve: _Curve) -
     if len(steps) >= MIN_PAIRS:
         # Longer contexts never make a step faster.
         return _Contexts(min(0.0, _slope(steps)), {})
-    medians = _medians(series)
     apart: dict[int, list[float]] = {}
     for (metric, number), sketch in series.sketches.items():
         if metric == METRIC and number is not None and number >= CELL and sketch.count >= MIN_LINES:
@@ -150,9 +154,10 @@ def _slope(steps: Sequence[tuple[float, float]]) -> float:
 
 def _between(points: Sequence[tuple[float, float]], x: float) -> float:
     """The value at x between two points; that of the nearest one outside of them; 0 without any."""
-    before = [point for point in points if point[0] <= x]
-    behind = [point for point in points if point[0] > x]
-    if not before or not behind:
-        return (behind[0] if behind else before[-1])[1] if points else 0.0
-    (left, low), (right, high) = before[-1], behind[0]
+    if not points:
+        return 0.0
+    place = bisect_right(points, (x, math.inf))
+    if place in (0, len(points)):
+        return points[min(place, len(points) - 1)][1]
+    (left, low), (right, high) = points[place - 1], points[place]
     return low + (high - low) * (x - left) / (right - left)

@@ -1,0 +1,55 @@
+"""Two large logs held beside each other: how fast, beside reading one, and in how much memory.
+
+    python benchmarks/baseline.py             # 100 and 300 MB a log
+    python benchmarks/baseline.py --large     # 300 MB and 1 GB a log
+
+Each figure is the median of --runs (default 3) runs of a fresh process, start-up included, in turn. Speed is bytes read
+a second: a comparison reads both logs. Memory is flat when it does not grow with the logs. Prints; fails nothing.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from logs import make_log
+from throughput import WARM_UP_MB, diagnose, in_turn, run
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--large", action="store_true", help="300 MB and 1 GB a log")
+    options.add_argument("--runs", type=int, default=3)
+    options.add_argument("--engine", choices=("sglang", "vllm"), default="sglang")
+    options.add_argument("--folder", type=Path, help="where the logs are made (default: a temporary folder)")
+    chosen = options.parse_args()
+    sizes = (300.0, 1000.0) if chosen.large else (100.0, 300.0)
+    with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
+        warm = make_log(chosen.engine, WARM_UP_MB, Path(folder) / "warm.log")
+        run(diagnose("--baseline", warm, warm))
+        print(f"{'log MB':>8} {'':<22} {'wall s':>8} {'CPU s':>8} {'MB/s':>8} {'peak MB':>8}")
+        for size in sizes:
+            one = make_log(chosen.engine, size, Path(folder) / "one.log")
+            other = Path(folder) / "other.log"
+            # The same lines with another day: a copy would be as large, and its differences are not what takes time.
+            other.write_bytes(
+                one.read_bytes().replace(b"attention_backend='triton'", b"attention_backend='fa3'")
+            )
+            read = one.stat().st_size / 1e6, (one.stat().st_size + other.stat().st_size) / 1e6
+            costs = in_turn({"one": diagnose(one), "both": diagnose("--baseline", one, other)}, chosen.runs)
+            for name, megabytes in zip(("one", "both"), read, strict=True):
+                cost = costs[name]
+                print(
+                    f"{size:>8.0f} {'reading one' if name == 'one' else '--baseline of two':<22} {cost.wall_s:>8.2f} "
+                    f"{cost.cpu_s:>8.2f} {megabytes / cost.wall_s:>8.0f} {cost.peak_mb:>8.0f}"
+                )
+            speeds = [
+                megabytes / costs[name].wall_s for name, megabytes in zip(("one", "both"), read, strict=True)
+            ]
+            print(f"{size:>8.0f} speed of both beside one: {speeds[1] / speeds[0]:.2f}")
+
+
+if __name__ == "__main__":
+    main()
