@@ -1,5 +1,6 @@
 """Results on their way into the history and out of it again."""
 
+import json
 import math
 import platform
 import re
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from diagnoser.agent.session import CallError, Options, catalog_of
+from diagnoser.agent.session import CallError, Options, catalog_of, run_sources
 from diagnoser.compare.history.entry import Entry, Kept, Service
 from diagnoser.compare.history.store import History, HistoryError, default_path
 from diagnoser.compare.regression import Side
@@ -24,6 +25,7 @@ from diagnoser.facts.engine import Model
 from diagnoser.facts.factbase import FactBase, merge_all
 from diagnoser.inference import kept
 from diagnoser.inference.diagnose import Judged
+from diagnoser.sources import Source
 from diagnoser.sources.redaction import redact
 
 PREFIX = "history:"
@@ -81,8 +83,11 @@ def _model(facts: FactBase) -> str | None:
     return next(iter([*paths, *classes]), None)
 
 
-def of_benchmark(measured: Sequence[Measured], at: float, told: Told = NOTHING) -> Entry:
-    """Benchmark results as they are kept. Raises `CallError` where they hold no figure."""
+def of_benchmark(
+    measured: Sequence[Measured], at: float, told: Told = NOTHING, judged: Judged | None = None
+) -> Entry:
+    """Benchmark results as they are kept, with what is known of the server. Raises `CallError` where they hold no
+    figure."""
     first = measured[0]
     metric = next((one for one in PRIMARY if any(one in run for run in first.runs)), None)
     if metric is None:
@@ -101,6 +106,8 @@ def of_benchmark(measured: Sequence[Measured], at: float, told: Told = NOTHING) 
         metric=metric,
         value=sum(values) / len(values),
         values=values,
+        causes=[finding.rule for finding in judged.diagnosis.causes] if judged else [],
+        judged=kept.as_plain(judged) if judged else None,
         measured=[
             {
                 "file": one.file,
@@ -126,6 +133,24 @@ def of_result(result: Benchmark) -> tuple[Measured, float, str]:
         (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp(),
         host,
     )
+
+
+def server_info(measured: Sequence[Measured]) -> list[Source]:
+    """What benchmark results copied of their server's options, as a text that is read like the server's own answer."""
+    found = []
+    for one in measured:
+        said = {name: value for name, value in one.identity.items() if not name.endswith("_gen_throughput")}
+        if "tp_size" in said and one.identity.get("model"):
+            text = json.dumps({"model_path": said.pop("model"), **said})
+            found.append(Source.from_bytes(f"{one.file} (server info)", f"{text}\n".encode()))
+    return found[:1]
+
+
+def judge_server_info(measured: Sequence[Measured]) -> Judged | None:
+    """What the rules say of the options of a benchmark's server; None where the result does not hold them."""
+    sources = server_info(measured)
+    judged = run_sources(sources) if sources else []
+    return None if isinstance(judged, list) else judged
 
 
 def _workload(load: Mapping[str, Any]) -> str | None:

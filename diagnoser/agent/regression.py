@@ -69,6 +69,7 @@ def _given(paths: Sequence[str], options: Options, progress: Progress | None, ot
             seen += _collected(file)
         else:
             texts.append(str(file))
+    seen += history.server_info(measured) if not texts and not seen else []
     name = ", ".join(paths)
     given = chain(open_sources(texts, limits=options.limits) if texts else (), seen)
     judged = run_sources(given, options, progress) if texts or seen else []

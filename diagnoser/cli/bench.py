@@ -72,10 +72,10 @@ def _bench(options: argparse.Namespace) -> int:
 
 def _keep(result: "Benchmark", name: str | None) -> int:
     """Into the history; figures that a guard calls void are not kept."""
-    from diagnoser.agent.history import Told, of_benchmark, of_result
+    from diagnoser.agent.history import Told, judge_server_info, of_benchmark, of_result
 
     measured, at, host = of_result(result)
-    return save.keep(of_benchmark([measured], at, Told(name, host)), PROGRAM)
+    return save.keep(of_benchmark([measured], at, Told(name, host), judge_server_info([measured])), PROGRAM)
 
 
 def _unwritable(path: Path) -> str | None:

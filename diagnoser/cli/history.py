@@ -200,11 +200,11 @@ def _entry(path: str, told: object) -> "Entry":
 
     assert isinstance(told, Told)
     side, measured = read_side([path], DEFAULTS)
-    if side.judged is not None:
-        return of_diagnosis(side.judged, told)
-    if not measured:
+    if measured:
+        return of_benchmark(measured, Path(path).stat().st_mtime, told, side.judged)
+    if side.judged is None:
         raise CallError(f"{path}: it holds nothing that can be kept")
-    return of_benchmark(measured, Path(path).stat().st_mtime, told)
+    return of_diagnosis(side.judged, told)
 
 
 def _export(history: "History", options: argparse.Namespace) -> int | str:

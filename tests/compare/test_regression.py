@@ -122,6 +122,20 @@ def test_benchmark_results_decide_where_both_sides_have_them(tmp_path: Path) -> 
     assert [one.finding.rule for one in found.came] == ["triton-attn-default-sm120"]
 
 
+def test_the_options_that_benchmark_results_hold_are_judged_too(tmp_path: Path) -> None:
+    """SGLang's bench_serving copies its server's options into the result."""
+    result = json.loads((FIXTURES / "bench" / "sglang_bench_serving.jsonl").read_text().splitlines()[0])
+    (tmp_path / "before.jsonl").write_text(json.dumps(result))
+    result["server_info"]["disable_radix_cache"] = True
+    for name, factor in (("output_throughput", 0.9), ("mean_tpot_ms", 1 / 0.9), ("mean_itl_ms", 1 / 0.9)):
+        result[name] *= factor
+    (tmp_path / "after.jsonl").write_text(json.dumps(result))
+    found = explain(*sides(tmp_path / "before.jsonl", tmp_path / "after.jsonl"), Options())
+    assert found.word == "slower"
+    assert [one.finding.rule for one in found.came] == ["radix-cache-off-by-flag"]
+    assert [str(one) for one in found.came[0].differences] == ["disable_radix_cache: False -> True"]
+
+
 @pytest.mark.parametrize(
     ("gain", "metric", "factor"),
     [
