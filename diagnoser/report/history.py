@@ -46,7 +46,7 @@ def sentence(past: Past, metric: str | None) -> str:
         f"{better.effect:+.1%} [{better.low:+.1%}, {better.high:+.1%}] against {past.against} earlier results"
     )
     usual = {"as usual": "as usual", "slower": "slower than usual", "faster": "faster than usual"}[past.word]
-    return f"{usual}: {metric} better by {words}"
+    return f"{usual}: {words} in {metric} (positive is better) against {past.against} earlier results"
 
 
 def shifts(past: Past, series: Sequence[Kept]) -> Iterator[str]:

@@ -260,7 +260,7 @@ def test_the_newest_result_against_its_past_in_the_terminal(file: Path) -> None:
         )
     tested = cli(file, "history", "test")
     assert tested.returncode == 0
-    assert "as usual: output_tok_s_wall better by" in tested.stdout
+    assert "as usual: +0.2% [" in tested.stdout
     assert "against 7 earlier results" in tested.stdout
     assert (
         "new level from 1970-01-23 00:00 on (number 23): 93.2 -> 84.2, -9.7%; sglang 0.5.5 -> sglang 0.5.9"
