@@ -4,6 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes depends on the machine.
+settings.register_profile("diagnoser", deadline=None)
+settings.load_profile("diagnoser")
 
 ROOT = Path(__file__).resolve().parent.parent
 

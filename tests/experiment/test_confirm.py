@@ -240,6 +240,7 @@ def test_an_experiment_under_way_is_neither_resumed_nor_rolled_back(place: Place
     assert place.backend() == "triton"
 
 
+@pytest.mark.slow  # a busy machine is past the step that is looked at
 def test_a_secret_of_the_environment_is_in_no_list_of_processes_and_in_no_audit_log(place: Place) -> None:
     """The server gets it; nobody else can see it."""
     secret = "hf_abcdefghijklmnopqrstuvwxyz0123456789"
