@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test test-slow test-browser check bench clean
+.PHONY: demo test test-slow test-browser check bench docs clean
 
 demo: .venv/ready
 	$(BIN)/diagnose fixtures/story/step6-triton-default.log || test $$? = 1
@@ -24,6 +24,13 @@ check: .venv/dev
 	$(BIN)/lint-imports
 	$(BIN)/diagnose rules lint
 
+docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --group docs
+	$(BIN)/diagnose rules docs -o docs/catalogue
+	$(BIN)/diagnose manual --format markdown -o docs/commands.md
+	$(BIN)/zensical build --strict --clean
+	@echo "the pages are in site/; with search: python3 -m http.server -d site"
+
 bench: .venv/dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/throughput.py --runs 3
@@ -39,4 +46,4 @@ bench: .venv/dev
 	touch $@
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site docs/catalogue docs/commands.md .pytest_cache .mypy_cache .ruff_cache .hypothesis

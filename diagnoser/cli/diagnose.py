@@ -28,7 +28,9 @@ commands:
   confirm     prove a fix by restarting a server with and without it
   bisect      which difference between a fast and a slow configuration it is
   collect     look at a machine and keep what was seen, to be diagnosed later
+  digest      which causes came how often and what they cost, week by week
   gate        an exit code for pipelines, on a log or a benchmark
+  manual      the manual page; completions: for bash, zsh and fish
   mcp         tools for agents, over standard input and output
   probes      what is ever run on a machine by --host, all of it read-only
   rules       list, show, lint, test, graph the rules; draft one from a line
