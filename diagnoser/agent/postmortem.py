@@ -91,6 +91,9 @@ def _lines(source: Source, places: set[int]) -> dict[int, str]:
     for chunk in source.chunks():
         if chunk.first_line > last:
             break
+        many = chunk.data.count(b"\n") + 1
+        if not any(chunk.first_line <= number < chunk.first_line + many for number in needed):
+            continue
         data = bytearray(chunk.data)
         redaction.redact(data)
         for number, line in enumerate(bytes(data).removesuffix(b"\n").split(b"\n"), chunk.first_line):

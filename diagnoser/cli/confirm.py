@@ -1,6 +1,7 @@
 """`diagnose confirm`: prove a fix by restarting a server with and without it. Without --apply the plan is told."""
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -248,6 +249,8 @@ def _conclude(outcome: "Outcome") -> int:
         print(f"  note      {note}")
     if len(outcome.notes) > MAX_NOTES:
         print(f"  and {len(outcome.notes) - MAX_NOTES} notes more, in {outcome.journal}")
+    if last is not None:
+        print(f"  report    diagnose LOG --report incident.html --proof {shlex.quote(str(outcome.journal))}")
     if outcome.restored is None:
         print("  the server runs with the change; undo: start it as it was")
         return codes[outcome.verdict]

@@ -221,6 +221,10 @@ def _paths(paths: list[str]) -> list[str] | str:
 
 def _other(options: argparse.Namespace) -> str | None:
     """What tells of one diagnosis and not of several machines, two sides or a log that goes on."""
+    if options.explain and (options.report or options.post):
+        return f"--explain tells of one rule; it goes without {'--report' if options.report else '--post'}"
+    if options.follow and options.report:
+        return "--report tells of what has ended; it goes without --follow"
     several = len(options.host or ()) > 1 or options.hosts_file
     word = "--baseline" if options.baseline else "--follow" if options.follow else "several hosts"
     if not (options.baseline or options.follow or several):

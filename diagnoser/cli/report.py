@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -39,6 +40,8 @@ def check(options: argparse.Namespace) -> str | None:
     """The sentence why no postmortem can be written as asked, before anything is read; None where it can."""
     if not options.report:
         return "--proof belongs to --report FILE" if options.proof else None
+    if options.output and os.path.realpath(options.output) == os.path.realpath(options.report):
+        return "--output and --report name the same file"
     from diagnoser.agent import postmortem
     from diagnoser.agent.session import CallError
 

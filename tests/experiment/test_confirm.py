@@ -26,6 +26,19 @@ def test_a_real_cause_is_confirmed_and_the_server_is_as_it_was(place: Place, tri
     assert "decode_ms_per_token better by +6" in out
     assert place.backend() == "triton"
     assert place.events()[-1] == "restored"
+    # What it says of a report works, and the page tells every run.
+    line = next(line for line in out.splitlines() if "--report" in line)
+    log, report = (
+        FAKE.parents[2] / "fixtures" / "story" / "step6-triton-default.log",
+        place.folder / "incident.html",
+    )
+    words = line.replace("LOG", str(log)).replace("incident.html", str(report)).split()[2:]
+    told = place.run(*words[1:], command=words[0])
+    assert told.returncode == 1, told.communicate()
+    page = report.read_text()
+    assert "confirmed: --attention-backend fa3 changes decode_single_stream by +6" in page
+    assert page.split('id="chart-runs"')[1].split("</svg>")[0].count("<circle") >= 6
+    assert "The server runs again as it was found" in page
 
 
 @pytest.mark.slow  # a busy machine voids what is measured

@@ -156,9 +156,27 @@ def test_the_experiments_runs_and_intervals_are_drawn_and_told(tmp_path: Path) -
     assert drawn.count("<circle") == 6  # a dot for each run
     said = " ".join(" ".join(Page(text).text).split())
     # 1772207300 s is 2026-02-27 15:48:20 UTC
-    assert "2026-02-27 15:48:20 The fix is put to the test: set flag --attention-backend=flashinfer" in said
+    assert "2026-02-27 15:48:20 The fix is put to the test: --attention-backend flashinfer" in said
     assert "2026-02-27 16:25:00 The fix stays in place" in said
     assert "A1 83.9, 84.0 B1 92.5, 92.7 A2 83.8 B2 92.6" in said
+
+
+def test_a_secret_in_the_change_is_masked(tmp_path: Path) -> None:
+    plan = {
+        "changes": [["set_env", "HF_TOKEN", "hf_abcdefghijklmnopqrstuvwxyz012345"]],
+        "workload": "w",
+        "metric": "m",
+    }
+    rows = [
+        {"event": "planned", "plan": plan},
+        {"event": "starting", "arm": "B", "at": 1772207300.0},
+        {"event": "look", "verdict": "refuted", "effect": 0.0, "low": -0.01, "high": 0.01},
+    ]
+    journal, target = tmp_path / "e.jsonl", tmp_path / "i.html"
+    journal.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run(str(STORY), "--report", str(target), "--proof", str(journal)).returncode == 1
+    assert "HF_TOKEN" in target.read_text()
+    assert "abcdefghijklmnop" not in target.read_text()
 
 
 def slowing(minutes: int, fast: int, slow: int, at: int) -> str:
@@ -254,6 +272,9 @@ def test_speed_over_time_is_drawn_with_its_events(tmp_path: Path) -> None:
         (["--report", "x.pdf"], ".md or .html"),
         (["--report", "/nowhere/x.md"], "/nowhere"),
         (["--proof", "x.jsonl"], "belongs to --report"),
+        (["--report", "x.md", "-o", "./x.md"], "the same file"),
+        (["--report", "x.md", "--explain", "cuda-oom"], "goes without --report"),
+        (["--report", "x.md", "--follow"], "goes without --follow"),
         (["--report", "x.md", "--proof", "/nowhere.jsonl"], "/nowhere.jsonl"),
         (["--report", "x.md", "--proof", str(STORY)], "no journal"),
     ],

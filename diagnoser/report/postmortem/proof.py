@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from diagnoser.experiment.change import Change, told
 from diagnoser.report.postmortem.timeline import Moment
+from diagnoser.sources import printable, redaction
 
 ARMS = {"A": "A: as found", "B": "B: with the change"}
 
@@ -58,23 +60,23 @@ def proof_from(events: Sequence[Mapping[str, Any]], name: str) -> Proof | None:
     if planned is None or not looks:
         return None
     plan = planned.get("plan") or planned
-    change = plan.get("change") or ", ".join(_change(one) for one in plan["changes"])
+    # A variable that was set may hold a secret.
+    change = _masked(str(plan.get("change") or told(Change(*one) for one in plan["changes"])))
     workload = str(plan["workload"])
     return Proof(
-        str(change),
+        change,
         workload,
         str(plan.get("metric", workload)),
         tuple(_launches(events)),
         looks,
-        tuple(_moments(events, str(change), name)),
+        tuple(_moments(events, change, name)),
     )
 
 
-def _change(parts: Sequence[str | None]) -> str:
-    """(action, name, value) as words."""
-    action, name, *rest = parts
-    value = f"={rest[0]}" if rest and rest[0] is not None else ""
-    return f"{str(action).replace('_', ' ')} {name}{value}"
+def _masked(text: str) -> str:
+    data = bytearray(text.encode("utf-8", "replace"))
+    redaction.redact(data)
+    return printable(data.decode("utf-8", "replace"))
 
 
 def _launches(events: Sequence[Mapping[str, Any]]) -> Iterator[Measured]:
