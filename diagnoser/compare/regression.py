@@ -119,7 +119,8 @@ def explain(
     decides before what the logs happen to say.
     """
     speeds = changes(good.facts, bad.facts)
-    measure = measured or _of_logs(speeds, floor)
+    load = load_changes(good.facts, bad.facts)
+    measure = measured or _of_logs(speeds, floor, load)
     found = differences(*filled(stated(good.facts), stated(bad.facts), good.engines, bad.engines))
     came, went = _only(bad, good, found, causes), _only(good, bad, found, causes)
     attribution = None
@@ -132,9 +133,7 @@ def explain(
     rest = [(one, tuple(sorted(watchers.of(one.subject)))) for one in found if one not in tied]
     word = _word(good, bad, measure)
     rank = _order(word, attribution)
-    unmeasured = (
-        () if measure else ("no speed is shown by both sides at the same number of running requests",)
-    )
+    unmeasured = () if measure else ("no speed is shown by both sides under a like load",)
     within = tuple(moments(bad.judged)) if bad.judged else ()
     return Regression(
         good.name,
@@ -149,7 +148,7 @@ def explain(
         tuple(pair for pair in rest if pair[1] or pair[0].of_defaults),
         tuple(one for one, rules in rest if not rules and not one.of_defaults),
         tuple(speeds),
-        tuple(load_changes(good.facts, bad.facts)),
+        tuple(load),
         tuple(behaviour_changes(good.facts, bad.facts)),
         within,
         (*notes, *unmeasured, *_unlike(found), *_in_parts(within)),
@@ -179,9 +178,12 @@ def _slowing(causes: Sequence[Cause]) -> list[str]:
     return [one.finding.rule for one in causes if not one.one_sided and one.finding.effect in SLOWER]
 
 
-def _of_logs(speeds: Sequence[Change], half: float) -> Measure | None:
-    """The speed of all like loads together, or of the one that lost most where they did not change alike."""
-    if not speeds:
+def _of_logs(speeds: Sequence[Change], half: float, load: Sequence[LoadChange]) -> Measure | None:
+    """The speed of all like loads together, or of the one that lost most where they did not change alike.
+
+    None where a speed is told of all loads together, as that of prompts is, and the load is not alike.
+    """
+    if not speeds or (speeds[0].speeds[0].running is None and load):
         return None
     first = speeds[0]
     one = first.worst(half)

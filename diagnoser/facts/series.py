@@ -146,7 +146,8 @@ class SeriesStore:
 
     def ahead(self) -> "SeriesStore":
         """An empty store for the text behind this one's, to be merged with this one."""
-        return SeriesStore(binned=frozenset(key for key, sketch in self.sketches.items() if sketch.binned))
+        binned = {key for key, sketch in self.sketches.items() if sketch.binned}
+        return SeriesStore(binned=self.binned | binned)
 
     def sketch(self, metric: str, running: int | None = None) -> Sketch:
         """The sketch of a metric at a number of running requests."""

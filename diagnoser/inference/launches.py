@@ -57,11 +57,22 @@ class Launches:
     def __init__(self) -> None:
         self.dropped = 0
         self.items: list[Launch] = []
+        self._goes_on: SeriesStore | None = None
+
+    def behind(self, before: "Launches") -> None:
+        """Note, before anything is read, that the text goes on behind another: the first lines are of its last launch.
+
+        Nothing depends on it but the time it takes: what is in bins there is put into bins at once.
+        """
+        if before.items:
+            self._goes_on = before.items[-1].series.ahead()
 
     def current(self, line: int) -> Launch:
         """The launch that a line belongs to."""
         if not self.items:
             self.items.append(Launch(line, opens=False))
+            if self._goes_on is not None:
+                self.items[0].series = self._goes_on
         return self.items[-1]
 
     def open(self, line: int) -> Launch:

@@ -131,6 +131,7 @@ class Reader:
         """
         self._done = self.reading
         self._current = Reading(self._done.name, self._done.host)
+        self._current.launches.behind(self._done.launches)
         self._timeouts.clear()
 
     def feed(self, data: bytes, first_line: int, *, last: bool) -> None:

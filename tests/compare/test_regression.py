@@ -215,6 +215,15 @@ def test_speeds_are_held_beside_each_other_at_like_contexts() -> None:
     assert "at 1 running with 4k to 16k tokens, -40.4%" in report.as_text(found)
 
 
+def test_speeds_under_other_traffic_are_not_compared() -> None:
+    """One stream on the one side, ten clients on a small pool on the other: they share the speed of prompts alone."""
+    found = explain(*sides(H200 / "healthy-0.5.17.log", H200 / "small-pool.log"), Options())
+    assert found.word == "cannot be compared"
+    assert {moved.metric for moved in found.load} >= {"running_reqs", "queue_reqs"}
+    assert "kv-pool-limited-by-flag" in [one.finding.rule for one in found.came]
+    assert [str(moved.after) for moved in found.behaviour] == ["6.0"]  # retractions
+
+
 def test_a_share_measured_elsewhere_is_not_forced_upon_what_was_seen() -> None:
     causes = {"slow": {"gain": {"metric": "decode_tok_s", "change": "+68%", "where": "there"}}}
     split = attribute(math.log(0.994), 0.03, "decode_tok_s", ["slow"], [], causes)
