@@ -13,7 +13,7 @@ MAX_TITLE = 200
 MAX_BODY = 60_000
 """GitHub takes 65,536 characters of body."""
 
-_ACTING = re.compile(r"(?<![\w`])([@#])(?=\w)|(?<=[\w])(#)(?=\d)")
+_ACTING = re.compile(r"(?<!\w)([@#])(?=\w)|(?<=[\w])(#)(?=\d)")
 
 
 def title(diagnosis: Diagnosis) -> str:

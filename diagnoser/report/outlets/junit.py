@@ -73,7 +73,9 @@ def suite(
 
 
 def _case(parent: Xml.Element, kind: str, name: str) -> Xml.Element:
-    return Xml.SubElement(parent, "testcase", {"classname": kind, "name": _text(name), "time": "0"})
+    return Xml.SubElement(
+        parent, "testcase", {"classname": kind, "name": _text(name) or "(no name)", "time": "0"}
+    )
 
 
 def _text(text: str) -> str:

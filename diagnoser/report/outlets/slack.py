@@ -54,7 +54,7 @@ def _cause(finding: Finding) -> Iterator[str]:
         yield f"> {_code(f'{place.document}:{place.line}')} {_code(cut(first, 300))}"
     if finding.gain is not None:
         gain = finding.gain
-        yield f"Costs: undoing it gave {_plain(gain.change)} {gain.metric} ({_plain(gain.where)})"
+        yield f"Costs: undoing it gave {_plain(gain.change)} {_plain(gain.metric)} ({_plain(gain.where)})"
     for fix in finding.fixes[:1]:
         yield f"Fix (risk {fix.risk}{', restart' if fix.restart else ''}): {_code(fix.command)}"
 
