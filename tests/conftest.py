@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # How long an example takes depends on the machine.
-settings.register_profile("diagnoser", deadline=None)
+settings.register_profile("diagnoser", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("diagnoser")
 
 ROOT = Path(__file__).resolve().parent.parent
