@@ -16,9 +16,8 @@ from diagnoser.compare.history.entry import Entry, Kept, Service
 from diagnoser.compare.history.store import History, HistoryError, default_path
 from diagnoser.compare.regression import Side
 from diagnoser.compare.speeds import main_speed
-from diagnoser.experiment import importers
 from diagnoser.experiment.comparison import PRIMARY
-from diagnoser.experiment.importers import Measured
+from diagnoser.experiment.measured import Measured, measured_of
 from diagnoser.experiment.past import Past, against_past
 from diagnoser.experiment.results import Benchmark
 from diagnoser.facts.engine import Model
@@ -129,7 +128,7 @@ def of_result(result: Benchmark) -> tuple[Measured, float, str]:
         host = platform.node() or "local"
     at = datetime.fromisoformat(result.started_at)
     return (
-        importers.of_result("bench", result),
+        measured_of("bench", result),
         (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp(),
         host,
     )

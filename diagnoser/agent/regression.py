@@ -13,7 +13,8 @@ from diagnoser.compare.history.entry import Service
 from diagnoser.compare.regression import Measure, Regression, Side
 from diagnoser.compare.regression import explain as held_beside
 from diagnoser.experiment.comparison import NotComparableError, compare
-from diagnoser.experiment.importers import Measured, NotABenchmarkError, read
+from diagnoser.experiment.importers import NotABenchmarkError, read
+from diagnoser.experiment.measured import Measured
 from diagnoser.experiment.statistics import FLOORS, Arm, Launch, Noise, difference
 from diagnoser.facts.factbase import FactBase, merge_all
 from diagnoser.inference.diagnose import Judged

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from diagnoser.facts.base import Fact
 from diagnoser.facts.engine import SeriesStat
 from diagnoser.facts.factbase import FactBase, Sightings
-from diagnoser.facts.series import CONTEXTS, SeriesAt
+from diagnoser.facts.loads import CONTEXTS
+from diagnoser.facts.series_stats import SeriesAt
 
 MIN_LINES = 3
 """Fewer lines under a load say nothing of the speed there."""

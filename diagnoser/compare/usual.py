@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from diagnoser.facts.series import CELL, CONTEXTS, SeriesStore
+from diagnoser.facts.loads import CELL, CONTEXTS
+from diagnoser.facts.series import SeriesStore
 from diagnoser.facts.sketch import Sketch
 
 METRIC = "decode_tok_s"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from diagnoser.experiment.importers import OFF_LENGTH, Measured
+from diagnoser.experiment.measured import OFF_LENGTH, Measured
 from diagnoser.experiment.statistics import (
     FLOORS,
     LOWER_IS_BETTER,

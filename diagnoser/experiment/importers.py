@@ -17,36 +17,28 @@ aiperf 0.13.0, genai-perf 0.0.16, inference-perf 0.7.0, ray's llmperf, and llama
 import csv
 import io
 import json
-import math
-import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-if TYPE_CHECKING:
-    from diagnoser.experiment.results import Benchmark
+from diagnoser.experiment.importers_text import guidellm_csv, llama_markdown, perf_csv, plain
+from diagnoser.experiment.measured import (
+    OFF_LENGTH,
+    Measured,
+    chunks,
+    failed,
+    load_of,
+    measured_of,
+    metrics,
+    ms,
+    once,
+    short,
+)
 
 MAX_FILE = 256 << 20
 RETOKENIZED = 0.01
 """By how much counted tokens may differ from the re-tokenised text; more means that requested lengths were counted."""
-OFF_LENGTH = 0.02
-
-Metrics = Mapping[str, float]
-
-
-class Measured(NamedTuple):
-    """One launch of a server as a file tells it. runs: the canonical metrics of each run.
-
-    tool: who wrote the file. identity, workload: what it says of the server and of the load. flags: what is wrong.
-    """
-
-    file: str
-    tool: str
-    runs: tuple[Metrics, ...]
-    identity: Mapping[str, Any]
-    workload: Mapping[str, Any]
-    flags: tuple[str, ...] = ()
 
 
 class NotABenchmarkError(ValueError):
@@ -103,7 +95,7 @@ def _records(name: str, text: str) -> Iterator[Measured]:
                 yield importer(name, objects)
                 return
         return
-    for read_text in (_plain, _llama_markdown, _guidellm_csv, _llama_csv, _perf_csv):
+    for read_text in (plain, llama_markdown, guidellm_csv, _llama_csv, perf_csv):
         found = read_text(name, text)
         if found is not None:
             yield found
@@ -124,69 +116,17 @@ def _objects(text: str) -> list[dict[str, Any]]:
     return [whole] if isinstance(whole, dict) else []
 
 
-def _metrics(**values: float | None) -> Metrics:
-    """Without what is absent: None, NaN, and a time of zero, which tools print for "not measured"."""
-    return {
-        name: float(value)
-        for name, value in values.items()
-        if isinstance(value, int | float) and math.isfinite(value) and value > 0
-    }
-
-
-def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else 1000 * seconds
-
-
 def _own(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
     from diagnoser.experiment.results import Benchmark
 
-    return of_result(name, Benchmark.model_validate(objects[0]))
-
-
-def of_result(name: str, said: "Benchmark") -> Measured:
-    """The first launch of a result of our own."""
-    runs = []
-    for launch in said.launches[:1]:
-        for run in launch.runs:
-            if run.complete and not run.off_length and not run.failed:
-                spreads = (
-                    "ttft_ms",
-                    "decode_ms_per_token",
-                    "e2e_ms",
-                    "e2e_ms_per_token",
-                    "chunk_gap_ms",
-                    "output_tok_s_request",
-                )
-                means = {key: spread.mean for key in spreads if (spread := getattr(run, key)) is not None}
-                runs.append(
-                    _metrics(**means, output_tok_s_wall=run.output_tok_s_wall, accept_len=run.accept_len)
-                )
-    identity = said.identity
-    server = {
-        "engine": identity.engine,
-        "version": identity.version,
-        "model": identity.model,
-        **identity.flags,
-    }
-    if identity.gpus:
-        server["gpu"] = f"{len(identity.gpus)} x {identity.gpus[0].name}"
-        server["driver"] = identity.gpus[0].driver
-    load = {
-        "api": said.workload.api,
-        "concurrency": said.workload.concurrency,
-        "rate_per_s": said.workload.rate_per_s,
-        "prompt_tokens": said.workload.prompt_tokens,
-        "output_tokens": said.workload.output_tokens,
-    }
-    flags = tuple(f"{one.guard}: {one.text}" for one in said.findings if one.level == "void")
-    return Measured(name, "diagnoser", tuple(runs), server, load, flags)
+    return measured_of(name, Benchmark.model_validate(objects[0]))
 
 
 def _vllm(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
     runs, flags = [], []
     for one in objects:
         runs.append(
-            _metrics(
+            metrics(
                 output_tok_s_wall=one.get("output_throughput"),
                 ttft_ms=one.get("mean_ttft_ms"),
                 decode_ms_per_token=one.get("mean_tpot_ms"),
@@ -195,11 +135,11 @@ def _vllm(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
                 accept_len=one.get("spec_decode_acceptance_length"),
             )
         )
-        flags += _failed(one.get("failed"), one.get("completed"))
-        flags += _chunks(one.get("mean_itl_ms"), one.get("mean_tpot_ms"))
+        flags += failed(one.get("failed"), one.get("completed"))
+        flags += chunks(one.get("mean_itl_ms"), one.get("mean_tpot_ms"))
     first = objects[0]
     return Measured(
-        name, "vllm bench serve", tuple(runs), {"model": first.get("model_id")}, _load(first), _once(flags)
+        name, "vllm bench serve", tuple(runs), {"model": first.get("model_id")}, load_of(first), once(flags)
     )
 
 
@@ -214,7 +154,7 @@ def _sglang(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
             )
             one = {**one, "output_throughput": None, "mean_tpot_ms": None}
         runs.append(
-            _metrics(
+            metrics(
                 output_tok_s_wall=one.get("output_throughput"),
                 ttft_ms=one.get("mean_ttft_ms"),
                 decode_ms_per_token=one.get("mean_tpot_ms"),
@@ -223,7 +163,7 @@ def _sglang(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
                 accept_len=one.get("accept_length"),
             )
         )
-        flags += _chunks(one.get("mean_itl_ms"), one.get("mean_tpot_ms"))
+        flags += chunks(one.get("mean_itl_ms"), one.get("mean_tpot_ms"))
     first = objects[0]
     info = first.get("server_info")
     server = (
@@ -232,19 +172,7 @@ def _sglang(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
         else {}
     )
     server["model"] = server.pop("model_path", None)
-    return Measured(name, "sglang bench_serving", tuple(runs), server, _load(first), _once(flags))
-
-
-def _load(one: Mapping[str, Any]) -> dict[str, Any]:
-    """Mean lengths and the concurrency, as vLLM and SGLang write them."""
-    done = one.get("completed") or 0
-    rate = one.get("request_rate")
-    return {
-        "concurrency": one.get("max_concurrency"),
-        "rate_per_s": rate if isinstance(rate, int | float) and math.isfinite(rate) else None,
-        "prompt_tokens": one["total_input_tokens"] / done if done else None,
-        "output_tokens": one["total_output_tokens"] / done if done else None,
-    }
+    return Measured(name, "sglang bench_serving", tuple(runs), server, load_of(first), once(flags))
 
 
 def _one_batch(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
@@ -255,12 +183,12 @@ def _one_batch(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
         decode = (one["latency"] - one["last_ttft"]) / (length - 1) if length > 1 else None
         if abs(length - statistics.median(lengths)) <= OFF_LENGTH * statistics.median(lengths):
             runs.append(
-                _metrics(
+                metrics(
                     # Its "output_throughput" leaves the first token out; this is over the whole time.
                     output_tok_s_wall=one["batch_size"] * length / one["latency"],
-                    ttft_ms=_ms(one["last_ttft"]),
-                    decode_ms_per_token=_ms(decode),
-                    e2e_ms=_ms(one["latency"]),
+                    ttft_ms=ms(one["last_ttft"]),
+                    decode_ms_per_token=ms(decode),
+                    e2e_ms=ms(one["latency"]),
                     accept_len=one["acc_length"] if one["acc_length"] > 0 else None,
                 )
             )
@@ -270,16 +198,16 @@ def _one_batch(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
         "prompt_tokens": first["input_len"],
         "output_tokens": first["output_len"],
     }
-    return Measured(name, "sglang bench_one_batch_server", tuple(runs), {}, load, _short(lengths))
+    return Measured(name, "sglang bench_one_batch_server", tuple(runs), {}, load, short(lengths))
 
 
 def _vllm_latency(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
-    runs = tuple(_metrics(e2e_ms=_ms(seconds)) for one in objects for seconds in one["latencies"])
+    runs = tuple(metrics(e2e_ms=ms(seconds)) for one in objects for seconds in one["latencies"])
     return Measured(name, "vllm bench latency", runs, {}, {})
 
 
 def _vllm_throughput(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
-    runs = tuple(_metrics(total_tok_s_wall=one["tokens_per_second"]) for one in objects)
+    runs = tuple(metrics(total_tok_s_wall=one["tokens_per_second"]) for one in objects)
     flags = ("its tokens per second count the prompt too",)
     return Measured(name, "vllm bench throughput", runs, {}, {}, flags)
 
@@ -302,15 +230,15 @@ def _guidellm(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
             else None
         )
         runs.append(
-            _metrics(
+            metrics(
                 output_tok_s_wall=tokens / wall if tokens and wall else found.get("output_tokens_per_second"),
                 ttft_ms=found.get("time_to_first_token_ms"),
                 decode_ms_per_token=found.get("inter_token_latency_ms"),
                 e2e_ms_per_token=found.get("time_per_output_token_ms"),
-                e2e_ms=_ms(found.get("request_latency")),
+                e2e_ms=ms(found.get("request_latency")),
             )
         )
-        flags += _failed(totals.get("errored"), totals.get("successful"))
+        flags += failed(totals.get("errored"), totals.get("successful"))
     load: dict[str, Any] = {}
     for data in said.get("config", {}).get("spec", {}).get("data", [])[:1]:
         load = {"prompt_tokens": data.get("prompt_tokens"), "output_tokens": data.get("output_tokens")}
@@ -323,7 +251,7 @@ def _guidellm(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
         tuple(runs),
         {"model": model},
         load,
-        _once(flags),
+        once(flags),
     )
 
 
@@ -344,7 +272,7 @@ def _perf(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
         or [one.get("name") for one in names.get("models", {}).get("items", [])]
         or [None]
     )[0]
-    run = _metrics(
+    run = metrics(
         output_tok_s_wall=average("output_token_throughput"),
         ttft_ms=average("time_to_first_token"),
         decode_ms_per_token=average("inter_token_latency"),
@@ -354,31 +282,8 @@ def _perf(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
         "prompt_tokens": average("input_sequence_length"),
         "output_tokens": average("output_sequence_length"),
     }
-    flags = _failed(average("error_request_count"), average("request_count"))
-    return Measured(name, tool, (run,), {"model": model}, load, _once(flags))
-
-
-def _perf_csv(name: str, text: str) -> Measured | None:
-    rows = [row for row in csv.reader(io.StringIO(text)) if row]
-    if not rows or rows[0][:2] != ["Metric", "avg"]:
-        return None
-    values = {
-        row[0]: float(row[1].replace(",", ""))
-        for row in rows
-        if len(row) > 1 and re.fullmatch(r"[\d.,]+", row[1])
-    }
-    found = {re.sub(r" \(.*", "", key): value for key, value in values.items()}
-    run = _metrics(
-        output_tok_s_wall=found.get("Output Token Throughput"),
-        ttft_ms=found.get("Time to First Token"),
-        decode_ms_per_token=found.get("Inter Token Latency"),
-        e2e_ms=found.get("Request Latency"),
-    )
-    load = {
-        "prompt_tokens": found.get("Input Sequence Length"),
-        "output_tokens": found.get("Output Sequence Length"),
-    }
-    return Measured(name, "aiperf or genai-perf", (run,), {}, load)
+    flags = failed(average("error_request_count"), average("request_count"))
+    return Measured(name, tool, (run,), {"model": model}, load, once(flags))
 
 
 def _inference_perf(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
@@ -386,29 +291,29 @@ def _inference_perf(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
     done = said["successes"]
     latency = done["latency"]
     throughput = done.get("throughput", {})
-    run = _metrics(
+    run = metrics(
         output_tok_s_wall=throughput.get("output_tokens_per_sec"),
-        ttft_ms=_ms(latency["time_to_first_token"]["mean"]),
-        decode_ms_per_token=_ms(latency["time_per_output_token"]["mean"]),
-        e2e_ms_per_token=_ms(latency["normalized_time_per_output_token"]["mean"]),
-        e2e_ms=_ms(latency["request_latency"]["mean"]),
+        ttft_ms=ms(latency["time_to_first_token"]["mean"]),
+        decode_ms_per_token=ms(latency["time_per_output_token"]["mean"]),
+        e2e_ms_per_token=ms(latency["normalized_time_per_output_token"]["mean"]),
+        e2e_ms=ms(latency["request_latency"]["mean"]),
     )
     load = {
         key: done[field]["mean"]
         for key, field in (("prompt_tokens", "prompt_len"), ("output_tokens", "output_len"))
         if isinstance(done.get(field), dict)
     }
-    flags = _failed(said.get("failures", {}).get("count"), done.get("count"))
-    return Measured(name, "inference-perf", (run,), {}, load, _once(flags))
+    flags = failed(said.get("failures", {}).get("count"), done.get("count"))
+    return Measured(name, "inference-perf", (run,), {}, load, once(flags))
 
 
 def _llmperf(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
     said = objects[0]
-    run = _metrics(
+    run = metrics(
         output_tok_s_wall=said.get("results_mean_output_throughput_token_per_s"),
-        ttft_ms=_ms(said.get("results_ttft_s_mean")),
-        e2e_ms_per_token=_ms(said.get("results_inter_token_latency_s_mean")),
-        e2e_ms=_ms(said.get("results_end_to_end_latency_s_mean")),
+        ttft_ms=ms(said.get("results_ttft_s_mean")),
+        e2e_ms_per_token=ms(said.get("results_inter_token_latency_s_mean")),
+        e2e_ms=ms(said.get("results_end_to_end_latency_s_mean")),
     )
     load = {
         "concurrency": said.get("num_concurrent_requests"),
@@ -440,7 +345,7 @@ def _llama(name: str, objects: Sequence[dict[str, Any]]) -> Measured:
         "output_tokens": int(one["n_gen"]),
         "depth": int(one.get("n_depth") or 0),
     }
-    runs = tuple(_metrics(**{metric: sample}) for sample in samples)
+    runs = tuple(metrics(**{metric: sample}) for sample in samples)
     return Measured(name, "llama-bench", runs, server, load, ("it samples and tokenises nothing",))
 
 
@@ -451,101 +356,6 @@ def _llama_csv(name: str, text: str) -> Measured | None:
         if rows and "avg_ts" in rows[0]
         else None
     )
-
-
-_MARKDOWN = re.compile(r"\|\s*(tg|pp)(\d+)(?: @ d(\d+))?\s*\|\s*([\d.]+) ± ([\d.]+)\s*\|")
-
-
-def _llama_markdown(name: str, text: str) -> Measured | None:
-    found = [match for match in map(_MARKDOWN.search, text.splitlines()) if match]
-    made = [match for match in found if match[1] == "tg"] or found
-    if not made:
-        return None
-    last = made[-1]
-    metric = "output_tok_s_request" if last[1] == "tg" else "prompt_tok_s"
-    load = {"output_tokens": int(last[2]) if last[1] == "tg" else 0, "depth": int(last[3] or 0)}
-    flags = ("only the mean of the runs is told",)
-    return Measured(name, "llama-bench", (_metrics(**{metric: float(last[4])}),), {}, load, flags)
-
-
-def _guidellm_csv(name: str, text: str) -> Measured | None:
-    rows = list(csv.reader(io.StringIO(text)))
-    if len(rows) < 4 or rows[0][:1] != ["Run Info"]:
-        return None
-    columns = {
-        (group, label, statistic): number
-        for number, (group, label, statistic) in reversed(
-            list(enumerate(zip(rows[0], rows[1], rows[2], strict=False)))
-        )
-    }
-
-    def mean(row: list[str], group: str) -> float | None:
-        for (one, _, statistic), number in columns.items():
-            if one == group and statistic.lower() == "mean":
-                return float(row[number])
-        return None
-
-    runs = tuple(
-        _metrics(
-            output_tok_s_wall=mean(row, "Token Throughput"),
-            ttft_ms=mean(row, "Time to First Token"),
-            decode_ms_per_token=mean(row, "Inter Token Latency"),
-            e2e_ms_per_token=mean(row, "Time per Output Token"),
-            e2e_ms=_ms(mean(row, "Request Latency")),
-        )
-        for row in rows[3:]
-    )
-    return Measured(name, "guidellm", runs, {}, {"output_tokens": mean(rows[3], "Token Metrics")})
-
-
-_RUN = re.compile(r"^\W*(Run|Warmup) (\d+): (\d+) tokens in ([\d.]+)s = ([\d.]+) tok/s")
-
-
-def _plain(name: str, text: str) -> Measured | None:
-    """``Run 1: 2048 tokens in 22.13s = 92.6 tok/s``, warm-ups left out, runs off the usual length marked."""
-    found = [match for match in map(_RUN.match, text.splitlines()) if match]
-    measured = [match for match in found if match[1] == "Run"]
-    if not measured:
-        return None
-    lengths = [int(match[3]) for match in measured]
-    usual = statistics.median(lengths)
-    flags = list(_short(lengths))
-    for match in found:
-        seconds, printed = float(match[4]), float(match[5])
-        if abs(int(match[3]) / seconds - printed) > 0.05 + printed * 0.005 / seconds:
-            flags.append(
-                f"{match[1].lower()} {match[2]}: {match[3]} tokens in {match[4]} s are not {match[5]} tok/s"
-            )
-    runs = tuple(
-        _metrics(output_tok_s_request=int(match[3]) / float(match[4]), e2e_ms=1000 * float(match[4]))
-        for match in measured
-        if abs(int(match[3]) - usual) <= OFF_LENGTH * usual
-    )
-    return Measured(name, "plain text", runs, {}, {"output_tokens": usual}, tuple(flags))
-
-
-def _short(lengths: Sequence[int]) -> tuple[str, ...]:
-    usual = statistics.median(lengths)
-    return tuple(
-        f"run {number} has {length} of {usual:.0f} tokens and is left out"
-        for number, length in enumerate(lengths, 1)
-        if abs(length - usual) > OFF_LENGTH * usual
-    )
-
-
-def _failed(failed: float | None, done: float | None) -> list[str]:
-    return [f"{failed:.0f} of {failed + (done or 0):.0f} requests failed"] if failed else []
-
-
-def _chunks(gap: float | None, decode: float | None) -> list[str]:
-    """The gap between chunks is no time per token where a chunk holds several."""
-    if gap and decode and gap / decode > 1.3:
-        return [f"a chunk holds about {gap / decode:.1f} tokens: its inter-token latency is that of chunks"]
-    return []
-
-
-def _once(flags: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(flags))
 
 
 _JSON: tuple[

@@ -5,7 +5,7 @@ from importlib import import_module
 
 from diagnoser.facts.base import Fact
 
-MODULES = ("bench", "engine", "gpu", "host", "kernel", "loader", "nccl", "packages", "series")
+MODULES = ("bench", "engine", "gpu", "host", "kernel", "loader", "nccl", "packages", "series_stats")
 
 
 def kinds() -> dict[str, type[Fact]]:

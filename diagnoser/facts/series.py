@@ -20,66 +20,20 @@ held_tokens: tokens of all running requests together, kept by the minute only.
 cuda_graph and cache_hit are shares of all lines or tokens: min, p05, median, p95 and max all hold the share.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from diagnoser.facts.base import Fact
-from diagnoser.facts.engine import Engine, SeriesStat, StartPhase
+from diagnoser.facts.engine import Engine, StartPhase
+from diagnoser.facts.loads import cell, group
+from diagnoser.facts.series_stats import Key, Stated, statistics, totals, trend
 from diagnoser.facts.sketch import SCALE, Mark, Minutes, Sketch
-
-Key = tuple[str, int | None]
-Stated = tuple[Fact, int, str]
-"""A fact, the line that shows it, and that line's text."""
 
 IDLE_GAP_S = 10
 """A longer time between two decode lines is a slow server or an idle one; the token counts decide which."""
 
 KEPT_DURATIONS = 256
 KEPT_PHASES = 4096
-
-_WORST_IS_LOW = frozenset(
-    {"decode_tok_s", "decode_mixed_tok_s", "prefill_tok_s", "accept_len", "accept_rate", "cuda_graph"}
-)
-_TREND_BUCKETS = 6
-
-
-class SeriesTrend(Fact):
-    """How a metric moved over the time of the text: the means of its first and last third of minutes.
-
-    ratio: late / early. minutes: how long the text is, from the first to the last minute.
-    """
-
-    kind: ClassVar[str] = "series_trend"
-    metric: str
-    early: float
-    late: float
-    ratio: float
-    minutes: int
-
-    @property
-    def family(self) -> str:
-        return f"series_trend:{self.metric}"
-
-
-class SeriesAt(Fact):
-    """The speed under one load: so many running requests with contexts of so many tokens each, on the average.
-
-    context: the lower end of a range of tokens (`CONTEXTS`). median within 0.4 %, as in `SeriesStat`.
-    """
-
-    kind: ClassVar[str] = "series_at"
-    kept: ClassVar[int] = 512
-    metric: str
-    running: int
-    context: int
-    count: int
-    median: float
-
-    @property
-    def family(self) -> str:
-        return f"series_at:{self.metric}"
 
 
 class Decode(NamedTuple):
@@ -218,22 +172,16 @@ class SeriesStore:
 
     def absorb(self, other: "SeriesStore") -> None:
         """Become what ``merge`` gives, without a copy of what is here already; ``other`` is used up."""
-        for key, sketch in other.sketches.items():
-            mine = self.sketches.get(key)
-            if mine is None:
-                self.sketches[key] = sketch
-            else:
-                mine.absorb(sketch)
-        whole = SeriesStore(sketches=self.sketches)
+        mine, theirs = self.sketches, other.sketches
         self.sketches, other.sketches = {}, {}
         merged = self.merge(other)
-        for key, sketch in merged.sketches.items():
-            mine = whole.sketches.get(key)
-            if mine is None:
-                whole.sketches[key] = sketch
+        # What waited for a text before it is counted by merging, behind all that was counted before.
+        for key, sketch in [*theirs.items(), *merged.sketches.items()]:
+            if key in mine:
+                mine[key].absorb(sketch)
             else:
-                mine.absorb(sketch)
-        merged.sketches = whole.sketches
+                mine[key] = sketch
+        merged.sketches = mine
         self.take(merged)
 
     def _continue(self, name: str, before: Begun, behind: Begun) -> Begun:
@@ -323,157 +271,15 @@ class SeriesStore:
         for name, seconds, mark in whole.durations:
             yield StartPhase(name=name.partition(":")[0], duration_s=seconds), mark.line, mark.text
         for metric in sorted({metric for metric, _ in whole.sketches}):
-            yield from _statistics(metric, whole.sketches)
-        yield from _totals(whole.sketches)
+            yield from statistics(metric, whole.sketches)
+        yield from totals(whole.sketches)
         for metric, minutes in sorted(whole.minutes.items()):
-            yield from _trend(metric, minutes, whole.sketches)
-
-
-def group(running: int) -> int:
-    """The number of running requests that samples are kept by: exact to 64, then two leading digits.
-
-    >>> group(58), group(137), group(1184)
-    (58, 130, 1100)
-    """
-    if running <= 64:
-        return running
-    step: int = 10 ** (len(str(running)) - 2)
-    return running // step * step
-
-
-CONTEXTS = (0, 1024, 4096, 16384, 65536, 262144)
-"""Ranges of tokens held by a request, by their lower ends: attention's part of a step grows with them, and within a
-range by no more than the range is wide."""
-
-CELL = 1 << 32
-"""What the numbers of `cell` count ranges in."""
-
-
-def cell(running: int, tokens: int | None) -> int:
-    """Under which number samples of so many running requests, which hold so many tokens together, are kept.
-
-    The low 32 bits are `group`, the rest is the place of the range in `CONTEXTS` from 1 on; 0: not known.
-
-    >>> cell(4, 8000) == 2 * 2**32 + 4, cell(4, None), cell(0, 100)
-    (True, 4, 0)
-    """
-    if tokens is None or running <= 0:
-        return group(running)
-    return bisect_right(CONTEXTS, tokens // running) * CELL + group(running)
-
-
-def _statistics(metric: str, sketches: Mapping[Key, Sketch]) -> Iterator[Stated]:
-    loads: dict[int | None, Sketch] = {}
-    for (name, number), sketch in sketches.items():
-        if name == metric:
-            running = None if number is None else number % CELL
-            known = loads.get(running)
-            loads[running] = sketch if known is None else known.merge(sketch)
-    groups = sorted(loads.items(), key=_by_running)
-    every = Sketch()
-    for _, sketch in groups:
-        every = every.merge(sketch)
-    if metric in ("cached_tokens", "prompt_tokens"):
-        return
-    share = metric == "cuda_graph"
-    yield from _stat(metric, None, every, every.mean if share else None)
-    for running, sketch in groups:
-        if running is not None:
-            yield from _stat(metric, running, sketch, None)
-    for (name, number), sketch in sorted(sketches.items(), key=lambda item: (item[0][0], item[0][1] or 0)):
-        if name == metric and number is not None and number >= CELL and sketch.first is not None:
-            context, running = divmod(number, CELL)
-            yield (
-                SeriesAt(
-                    metric=metric,
-                    running=running,
-                    context=CONTEXTS[context - 1],
-                    count=sketch.count,
-                    median=round(sketch.quantile(0.5), 4),
-                ),
-                sketch.first.line,
-                sketch.first.text,
-            )
-
-
-def _totals(sketches: Mapping[Key, Sketch]) -> Iterator[Stated]:
-    """Metrics that are sums: the cache's share of prompt tokens, all preemptions, all retractions."""
-    cached, prompt = sketches.get(("cached_tokens", None)), sketches.get(("prompt_tokens", None))
-    if cached is not None and prompt is not None and prompt.total:
-        yield from _stat("cache_hit", None, cached, cached.total / prompt.total)
-    retracted = sketches.get(("retracted_reqs", None))
-    if retracted is not None:
-        yield from _stat("retracted_total", None, retracted, retracted.total / SCALE)
-    preempted, cumulative = (
-        sketches.get(("preemptions", None)),
-        sketches.get(("preemptions_cumulative", None)),
-    )
-    if preempted is not None:
-        yield from _stat("preemptions_total", None, preempted, preempted.total / SCALE)
-    elif cumulative is not None and cumulative.high is not None:
-        yield from _stat("preemptions_total", None, cumulative, cumulative.high.value / SCALE)
-
-
-def _stat(metric: str, running: int | None, sketch: Sketch, all_same: float | None) -> Iterator[Stated]:
-    if sketch.first is None or sketch.last is None or sketch.low is None or sketch.high is None:
-        return
-    low, high = sketch.low.value / SCALE, sketch.high.value / SCALE
-    if all_same is None:
-        p05, median, p95 = (min(max(sketch.quantile(share), low), high) for share in (0.05, 0.5, 0.95))
-    else:
-        low = p05 = median = p95 = high = all_same
-    stat = SeriesStat(
-        metric=metric,
-        running=running,
-        count=sketch.count,
-        min=round(low, 4),
-        p05=round(p05, 4),
-        median=round(median, 4),
-        p95=round(p95, 4),
-        max=round(high, 4),
-        first=round(sketch.first.value / SCALE if all_same is None else all_same, 4),
-        last=round(sketch.last.value / SCALE if all_same is None else all_same, 4),
-    )
-    worst = sketch.low if metric in _WORST_IS_LOW else sketch.high
-    for line, text in sorted({(sketch.first.line, sketch.first.text), (worst.line, worst.text)}):
-        yield stat, line, text
-
-
-def _trend(metric: str, minutes: Minutes, sketches: Mapping[Key, Sketch]) -> Iterator[Stated]:
-    means = minutes.means()
-    third = len(means) // 3
-    last = max(
-        (sketch.last for (name, _), sketch in sketches.items() if name == metric and sketch.last),
-        key=_line,
-        default=None,
-    )
-    if len(means) < _TREND_BUCKETS or last is None:
-        return
-    early = sum(mean for _, mean in means[:third]) / third
-    late = sum(mean for _, mean in means[-third:]) / third
-    if early > 0:
-        span = means[-1][0] - means[0][0] + minutes.width
-        trend = SeriesTrend(
-            metric=metric,
-            early=round(early, 4),
-            late=round(late, 4),
-            ratio=round(late / early, 4),
-            minutes=span,
-        )
-        yield trend, last.line, last.text
+            yield from trend(metric, minutes, whole.sketches)
 
 
 def _moved(mark: Mark, places: Mapping[int, tuple[int, str]]) -> Mark:
     return Mark(mark.value, *places[mark.line])
 
 
-def _line(mark: Mark) -> int:
-    return mark.line
-
-
 def _by_line(duration: tuple[str, float, Mark]) -> tuple[int, str]:
     return duration[2].line, duration[0]
-
-
-def _by_running(item: tuple[int | None, Sketch]) -> int:
-    return -1 if item[0] is None else item[0]

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from diagnoser.facts.engine import ExceptionRaised
 from diagnoser.inference.catalog import Catalog
+from diagnoser.inference.events import Event
 from diagnoser.inference.lines import ChunkLines
 from diagnoser.inference.odd import is_raised
-from diagnoser.inference.reading import Reader, _Event
+from diagnoser.inference.reading import Reader
 from diagnoser.scan.scanner import Hits
 
 
@@ -24,7 +25,7 @@ class WarningReader(Reader):
 
     def _events(
         self, lines: ChunkLines, hits: Hits, inside: bytearray, end: int, first_line: int
-    ) -> tuple[list[_Event], Iterator[int]]:
+    ) -> tuple[list[Event], Iterator[int]]:
         events, _ = super()._events(lines, hits, inside, end, first_line)
         known = {
             number

@@ -5,14 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pydantic import ValidationError
-
 from diagnoser.facts.base import Fact, Found
 from diagnoser.facts.engine import Engine, ExceptionRaised, Message, ServerArg
 from diagnoser.facts.factbase import FactBase, Sighting
-from diagnoser.facts.registry import kind_class
 from diagnoser.inference.blocks import Span, find_blocks, inside_blocks, is_prompt, join_spans
 from diagnoser.inference.catalog import Catalog
+from diagnoser.inference.events import Event, engine_said, event_of, fact_of
 from diagnoser.inference.launches import Launch, Launches
 from diagnoser.inference.lines import ChunkLines
 from diagnoser.inference.narrow import LONG_BLOCK
@@ -34,18 +32,6 @@ MAX_CALLS = 4000
 
 MAX_TIMEOUTS = 20
 """After so many matches that ran into their time limit a wording is not looked for any more in this source."""
-
-
-class _Event(NamedTuple):
-    """Something found on a line, before it is put into its launch."""
-
-    line: int
-    order: int
-    mark: str | None
-    fact: Fact | None
-    last: int
-    rank: str | None
-    wording: int | None
 
 
 class Reading:
@@ -221,8 +207,8 @@ class Reader:
 
     def _events(
         self, lines: ChunkLines, hits: Hits, inside: bytearray, end: int, first_line: int
-    ) -> tuple[list[_Event], Iterator[int]]:
-        events: list[_Event] = []
+    ) -> tuple[list[Event], Iterator[int]]:
+        events: list[Event] = []
         known: set[int] = set()
         odd = array("I")
         stated: set[tuple[int, Fact]] = set()
@@ -262,7 +248,7 @@ class Reader:
                     # That an exception was raised is read, but what it says only a message knows.
                     start = found.first + isinstance(found.fact, ExceptionRaised)
                     known.update(range(start, min(found.last, found.first + 200) + 1))
-                    events.append(_event(found, len(events)))
+                    events.append(event_of(found, len(events)))
             if target.odd and (not odd or odd[-1] != line):
                 odd.append(line)
         self._current.skipped.update(
@@ -270,7 +256,7 @@ class Reader:
         )
         return events, (line for line in odd if line not in known and is_raised(lines[line]))
 
-    def _said(self, lines: ChunkLines, line: int, number: int, first_line: int) -> Iterator[_Event]:
+    def _said(self, lines: ChunkLines, line: int, number: int, first_line: int) -> Iterator[Event]:
         if self._timeouts[number] >= MAX_TIMEOUTS:
             return
         pack = self._catalog.pack
@@ -293,13 +279,13 @@ class Reader:
             return
         fields = tuple(sorted(captures.items()))
         fact = Message(id=message.id, fields=fields)
-        yield _Event(line, 0, message.marks, fact, line, None, number)
+        yield Event(line, 0, message.marks, fact, line, None, number)
         for position, gives in enumerate(message.gives):
-            given = _given(gives, captures)
+            given = fact_of(gives, captures)
             if given is not None:
-                yield _Event(line, 1 + position, None, given, line, None, None)
+                yield Event(line, 1 + position, None, given, line, None, None)
         if message.engine is not None:
-            yield _Event(line, 99, None, _engine(message.engine), line, None, None)
+            yield Event(line, 99, None, engine_said(message.engine), line, None, None)
 
     def _parsed(self, parser: Parser, lines: Sequence[str], index: int) -> list[Found]:
         """What a parser finds; one that fails on hostile text costs a note, never the answer."""
@@ -309,7 +295,7 @@ class Reader:
             self._current.failed[f"{parser.name} ({type(error).__name__})"] += 1
             return []
 
-    def _telling(self, event: _Event) -> str:
+    def _telling(self, event: Event) -> str:
         """The words of its line that state an event's fact; empty where the whole line does."""
         if isinstance(event.fact, ServerArg):
             return event.fact.name
@@ -384,33 +370,3 @@ class Reader:
         first, last = first_line + start, first_line + end - 1
         votes = Counter(name for line, name in self._votes if first <= line <= last)
         yield Span(None, first, last, tuple(sorted(votes.items())))
-
-
-def _event(found: Found, order: int) -> _Event:
-    return _Event(found.first, 1000 + order, None, found.fact, found.last, found.rank, None)
-
-
-def _given(gives: dict[str, object], captures: dict[str, str]) -> Fact | None:
-    """The fact of a ``gives`` with its captures filled in; None where a capture does not fit the field."""
-    kind = kind_class(str(gives.get("fact")))
-    if kind is None:
-        return None
-    fields: dict[str, object] = {}
-    for name, value in gives.items():
-        if name == "fact":
-            continue
-        if isinstance(value, str) and value.startswith("<") and value.endswith(">"):
-            captured = captures.get(value[1:-1])
-            if captured is None:
-                continue
-            fields[name] = captured
-        else:
-            fields[name] = value
-    try:
-        return kind.model_validate(fields)
-    except ValidationError:
-        return None
-
-
-def _engine(name: str) -> Engine:
-    return Engine.model_validate({"name": name})

@@ -7,7 +7,8 @@ from functools import cache
 from itertools import groupby
 from operator import itemgetter
 
-from diagnoser.facts.series import SeriesStore, group
+from diagnoser.facts.loads import group
+from diagnoser.facts.series import SeriesStore
 from diagnoser.facts.sketch import SCALE
 from diagnoser.parsers.prefix import read_prefix
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from itertools import groupby, islice
 
 from diagnoser.facts.lazy import lazy
-from diagnoser.facts.series import IDLE_GAP_S, Decode, SeriesStore, Stream, cell, group
+from diagnoser.facts.loads import cell, group
+from diagnoser.facts.series import IDLE_GAP_S, Decode, SeriesStore, Stream
 from diagnoser.facts.sketch import SCALE, Mark
 from diagnoser.parsers.samples import MIN_PREFILL_TOKENS, Memo, Samples, matches, millionths, pattern
 from diagnoser.parsers.stamp import epoch

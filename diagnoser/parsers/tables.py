@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from diagnoser.facts.series import CELL, CONTEXTS, SeriesStore, group
+from diagnoser.facts.loads import CELL, CONTEXTS, group
+from diagnoser.facts.series import SeriesStore
 from diagnoser.facts.sketch import extend_arrays
 
 NONE = -1

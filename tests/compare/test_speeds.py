@@ -9,7 +9,8 @@ import pytest
 from diagnoser.agent import session
 from diagnoser.compare.speeds import Change, Speed
 from diagnoser.facts.factbase import merge_all
-from diagnoser.facts.series import CELL, SeriesAt, cell
+from diagnoser.facts.loads import CELL, cell
+from diagnoser.facts.series_stats import SeriesAt
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 H200 = FIXTURES / "captures" / "sglang_h200"

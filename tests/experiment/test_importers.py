@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from diagnoser.experiment.comparison import NotComparableError, compare
-from diagnoser.experiment.importers import Measured, NotABenchmarkError, read
+from diagnoser.experiment.importers import NotABenchmarkError, read
+from diagnoser.experiment.measured import Measured
 
 BENCH = Path(__file__).resolve().parents[2] / "fixtures" / "bench"
 TRUTH = json.loads((BENCH / "truth.json").read_text())

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnoser.facts.engine import Engine, SeriesStat, StartPhase
-from diagnoser.facts.series import SeriesStore, SeriesTrend, Stated
+from diagnoser.facts.series import SeriesStore
+from diagnoser.facts.series_stats import SeriesTrend, Stated
 from diagnoser.parsers.series import read_series
 
 Series = dict[tuple[str, int | None], SeriesStat]
