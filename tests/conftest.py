@@ -1,5 +1,7 @@
 """Shared by all tests: where the fixtures are, and the catalog of the built-in rules."""
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,37 @@ def catalog() -> Any:
     from diagnoser.rulebook.book import builtin_folder
 
     return catalog_for((str(builtin_folder()),))
+
+
+class Browser:
+    """A real Chromium; ``said`` takes whatever its pages say on the console, throw, or pop up."""
+
+    def __init__(self, chromium: Any) -> None:
+        self._chromium = chromium
+        self.said: list[str] = []
+
+    def page(self, **context: Any) -> Any:
+        """A page of its own context, such as ``viewport`` and ``color_scheme``."""
+        page = self._chromium.new_context(**context).new_page()
+        page.on("console", lambda message: self.said.append(message.text))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("dialog", lambda dialog: self.said.append(f"dialog {dialog.message}"))
+        return page
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    """Its pages may have said nothing at the end (`make test-browser`; Debian: chromium)."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("no chromium on this machine")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = Browser(chromium)
+        yield browser
+        chromium.close()
+        assert browser.said == []
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from diagnoser.cli import confirm
 from diagnoser.cli.output import fail
+from diagnoser.compare.effects import effect_text
 
 if TYPE_CHECKING:
     from diagnoser.experiment.bisect.differences import Difference
@@ -113,7 +114,7 @@ def _conclude(outcome: "Outcome", culprit: "Culprit | None") -> int:
     elif outcome.last is not None:
         found = outcome.last.interval
         print("Nothing to search: the good configuration is not faster here")
-        print(f"  {outcome.plan.metric} better by {found.effect:+.1%} [{found.low:+.1%}, {found.high:+.1%}]")
+        print(f"  {outcome.plan.metric} better by {effect_text(found.effect, found.low, found.high)}")
     if outcome.error:
         print(f"  {outcome.error}")
     if not outcome.restored:

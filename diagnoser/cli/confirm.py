@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diagnoser.cli.output import fail
+from diagnoser.compare.effects import effect_text
 
 if TYPE_CHECKING:
     from diagnoser.experiment.confirm import Outcome
@@ -228,7 +229,7 @@ def _conclude(outcome: "Outcome") -> int:
         print(f"  both arms were started with {told(plan.base)}; without, the server does not start")
     if last is not None:
         found = last.interval
-        print(f"  {plan.metric} better by {found.effect:+.1%} [{found.low:+.1%}, {found.high:+.1%}]")
+        print(f"  {plan.metric} better by {effect_text(found.effect, found.low, found.high)}")
         grade = (
             "reproduced"
             if last.reproduced

@@ -10,6 +10,7 @@ from diagnoser.cli import baseline, config, hosts, post, report, save
 from diagnoser.cli.main import COMMANDS
 from diagnoser.cli.output import fail, give
 from diagnoser.cli.progress import Bar
+from diagnoser.cli.rule_folders import rule_folders
 from diagnoser.cli.times import moment
 from diagnoser.version import __version__
 
@@ -154,10 +155,9 @@ def run(arguments: list[str]) -> int:
         return fail(str(error))
     if window.since is not None and window.until is not None and window.since > window.until:
         return fail("--since lies behind --until")
-    folders = tuple(Path(folder) for folder in options.rules or ())
-    for folder in folders:
-        if not folder.is_dir():
-            return fail(f"--rules {folder}: there is no such folder")
+    folders = rule_folders(options.rules)
+    if isinstance(folders, str):
+        return fail(folders)
     settings = session.Options(
         folders,
         options.launch,

@@ -1,10 +1,10 @@
 """`diagnose gate`: an exit code for pipelines, on a log or on a benchmark against its baseline."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diagnoser.cli.output import fail, give
+from diagnoser.cli.rule_folders import rule_folders
 
 if TYPE_CHECKING:
     from diagnoser.agent.session import Options
@@ -36,11 +36,11 @@ def run(arguments: list[str]) -> int:
     from diagnoser.agent import session
     from diagnoser.agent.session import CallError
 
-    for folder in options.rules or ():
-        if not Path(folder).is_dir():
-            return fail(f"--rules {folder}: there is no such folder", PROGRAM)
+    folders = rule_folders(options.rules)
+    if isinstance(folders, str):
+        return fail(folders, PROGRAM)
     year = options.year or session.year_now()
-    settings = session.Options(tuple(map(Path, options.rules or ())), year=year, with_facts=False)
+    settings = session.Options(folders, year=year, with_facts=False)
     unknown = [rule for rule in options.allow or () if rule not in session.catalog_of(settings).pack.causes]
     if unknown:
         return fail(f"--allow {unknown[0]}: there is no such rule; see `diagnose rules list`", PROGRAM)

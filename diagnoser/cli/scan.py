@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diagnoser.cli.output import fail, give
+from diagnoser.cli.rule_folders import rule_folders
 
 if TYPE_CHECKING:
     from diagnoser.agent.scan.local import LocalEngine
@@ -63,10 +64,9 @@ def run(arguments: list[str]) -> int:
             return fail(f"--{name} {value}: it must be above 0")
     if options.address and options.engine != "ray":
         return fail("--address goes with --engine ray")
-    folders = [str(Path(folder).absolute()) for folder in options.rules or ()]
-    for folder in folders:
-        if not Path(folder).is_dir():
-            return fail(f"--rules {folder}: there is no such folder")
+    folders = rule_folders(options.rules)
+    if isinstance(folders, str):
+        return fail(folders)
     from diagnoser.agent.scan.engines import EngineError, Policy
     from diagnoser.agent.scan.incidents import Settings
     from diagnoser.agent.scan.run import scan
@@ -74,7 +74,7 @@ def run(arguments: list[str]) -> int:
     from diagnoser.report import scan as report
     from diagnoser.sources import SourceError
 
-    settings = Settings(tuple(folders), options.year or year_now())
+    settings = Settings(tuple(str(folder.absolute()) for folder in folders), options.year or year_now())
     bar = _Progress()
     engine = None
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from diagnoser.compare.subjects import SHAPES, Stated, Subject, folded, same
+from diagnoser.compare.subjects import Stated, Subject, alike, same
 
 NEVER = frozenset((
     "random_seed", "seed", "port", "host", "nccl_port", "dist_init_addr", "dist_init_method",
@@ -65,7 +65,7 @@ def differences(before: Mapping[Subject, Stated], after: Mapping[Subject, Stated
                 found.append(Difference(subject, one, other))
         elif subject.kind in listed and _is_set(subject, one or other):
             found.append(Difference(subject, one, other))
-    return _once(_folded(found))
+    return _once(alike(found, lambda one: (_value(one.before), _value(one.after))))
 
 
 def _never(subject: Subject) -> bool:
@@ -96,17 +96,6 @@ def _is_set(subject: Subject, stated: Stated | None) -> bool:
 def _once(found: Iterable[Difference]) -> list[Difference]:
     """What a log and a package list say alike (the version of NCCL) once."""
     return list({str(one): one for one in reversed(list(found))}.values())[::-1]
-
-
-def _folded(found: Iterable[Difference]) -> list[Difference]:
-    """What several alike owners say alike (eight cards with a low limit) as one."""
-    alike: dict[tuple[object, ...], list[Difference]] = {}
-    for one in found:
-        subject = one.subject
-        owner = subject.kind if SHAPES[subject.kind].each else subject.name
-        key = (subject.kind, owner, subject.field, _value(one.before), _value(one.after))
-        alike.setdefault(key, []).append(one)
-    return [several[0]._replace(subject=folded(one.subject for one in several)) for several in alike.values()]
 
 
 def _value(stated: Stated | None) -> str:

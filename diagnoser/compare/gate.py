@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from diagnoser.compare.effects import effect_text
 from diagnoser.compare.regression import Regression
 from diagnoser.inference.diagnosis import SEVERITY_RANK, Diagnosis, Finding
 
@@ -75,5 +76,4 @@ def _fails(one: Finding, policy: Policy) -> bool:
 
 def _interval(found: Regression) -> str:
     assert found.measure is not None
-    effect, low, high = found.measure.interval
-    return f"{effect:+.1%} [{low:+.1%}, {high:+.1%}]"
+    return effect_text(*found.measure.interval)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from diagnoser.compare.subjects import SHAPES, Stated, Subject, Value, folded, same
+from diagnoser.compare.subjects import Stated, Subject, Value, alike, same
 
 MIN_PEERS = 3
 """Of two hosts nobody can say which one is odd."""
@@ -46,20 +46,9 @@ def deviations(
                     sorted(rule for rule, kinds in fired.get(host, {}).items() if subject.kind in kinds)
                 )
                 found.append(Deviation(host, subject, one, usual, agree, len(told), rules))
-    found = _folded(found)
+    found = alike(found, lambda one: (one.host, one.stated.value, one.usual))
     found.sort(key=lambda one: (not one.rules, -one.agree / one.told, one.host, one.subject))
     return found
-
-
-def _folded(found: list[Deviation]) -> list[Deviation]:
-    """What several alike owners of one host say alike (eight cards with a low limit) as one."""
-    alike: dict[tuple[object, ...], list[Deviation]] = {}
-    for one in found:
-        owner = one.subject.kind if SHAPES[one.subject.kind].each else one.subject.name
-        alike.setdefault(
-            (one.host, one.subject.kind, owner, one.subject.field, one.stated.value, one.usual), []
-        ).append(one)
-    return [several[0]._replace(subject=folded(one.subject for one in several)) for several in alike.values()]
 
 
 def _usual(subject: Subject, values: list[Value]) -> tuple[Value, int]:

@@ -5,8 +5,8 @@ name the same subject with other values differ. Readings that move by themselves
 moment) are no subjects.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 
 from diagnoser.facts.base import Fact
 from diagnoser.facts.factbase import FactBase, Sighting
@@ -165,6 +165,32 @@ def _plain(value: Value) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).lower()
+
+
+class Told(Protocol):
+    """Anything that is said of a subject."""
+
+    @property
+    def subject(self) -> Subject: ...
+
+    def _replace(self, *, subject: Subject) -> Self: ...
+
+
+T = TypeVar("T", bound=Told)
+
+
+def alike(found: Iterable[T], said: Callable[[T], tuple[object, ...]]) -> list[T]:
+    """What several alike owners say alike (eight cards with a low limit) as one.
+
+    said: what must be the same, besides the subject's kind and field.
+    """
+    groups: dict[tuple[object, ...], list[T]] = {}
+    for one in found:
+        owner = one.subject.kind if SHAPES[one.subject.kind].each else one.subject.name
+        groups.setdefault((one.subject.kind, owner, one.subject.field, *said(one)), []).append(one)
+    return [
+        several[0]._replace(subject=folded(one.subject for one in several)) for several in groups.values()
+    ]
 
 
 def folded(subjects: Iterable[Subject]) -> Subject:

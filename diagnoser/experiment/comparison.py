@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from diagnoser.compare.effects import effect_text
 from diagnoser.experiment.measured import OFF_LENGTH, Measured
 from diagnoser.experiment.statistics import (
     FLOORS,
@@ -169,7 +170,7 @@ def as_text(found: Comparison) -> str:
 
 
 def _change(better: Interval) -> str:
-    return f"{better.effect:+.1%} [{better.low:+.1%}, {better.high:+.1%}]"
+    return effect_text(better.effect, better.low, better.high)
 
 
 def as_json(found: Comparison) -> dict[str, Any]:

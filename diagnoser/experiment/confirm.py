@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from diagnoser.compare.effects import effect_text
 from diagnoser.experiment import history, journal, measuring, starting
 from diagnoser.experiment.change import Changes, told
 from diagnoser.experiment.guards.gpus import Smi
@@ -198,9 +199,8 @@ class Experiment:
         last = look(self.launches, lower_is_better=lower, noise=plan.noise, gap=plan.gap)
         found = last.interval
         self.kept.note("look", verdict=last.verdict.value, **found._asdict())
-        self.told(
-            f"look {last.pairs}: {last.verdict.value}, {found.effect:+.1%} [{found.low:+.1%}, {found.high:+.1%}]"
-        )
+        by = effect_text(found.effect, found.low, found.high)
+        self.told(f"look {last.pairs}: {last.verdict.value}, {by}")
         return last
 
     def _launch(self, arm: Arm) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from diagnoser.compare.effects import effect_text
 from diagnoser.compare.history.entry import Kept, Service
 from diagnoser.experiment.past import Past
 from diagnoser.sources import label
@@ -41,12 +42,9 @@ def sentence(past: Past, metric: str | None) -> str:
     """What the newest result is against those before it; reads on behind "14: " or "kept as 14; "."""
     if past.better is None:
         return f"too few earlier results of this service to say what is usual ({past.against})"
-    better = past.better
-    words = (
-        f"{better.effect:+.1%} [{better.low:+.1%}, {better.high:+.1%}] against {past.against} earlier results"
-    )
+    better = effect_text(*past.better[:3])
     usual = {"as usual": "as usual", "slower": "slower than usual", "faster": "faster than usual"}[past.word]
-    return f"{usual}: {words} in {metric} (positive is better) against {past.against} earlier results"
+    return f"{usual}: {better} in {metric} (positive is better) against {past.against} earlier results"
 
 
 def shifts(past: Past, series: Sequence[Kept]) -> Iterator[str]:

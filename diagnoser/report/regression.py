@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from diagnoser.compare.attribution import Share
+from diagnoser.compare.effects import effect_text
 from diagnoser.compare.regression import Cause, Regression
 from diagnoser.compare.speeds import Speed, in_words
 from diagnoser.report import markup
@@ -99,18 +100,12 @@ def headline(found: Regression) -> str:
     one = found.measure
     unit = _UNITS.get(one.metric, one.metric)
     at = load(one.at) if one.at else ""
-    return (
-        f"{found.word.capitalize()}: {one.before:.4g} -> {one.after:.4g} {unit}{at}, {_effect(one.interval)}"
-    )
+    return f"{found.word.capitalize()}: {one.before:.4g} -> {one.after:.4g} {unit}{at}, {effect_text(*one.interval)}"
 
 
 def load(speed: Speed) -> str:
     """Under which load, as in " at 4 running with 1k to 4k tokens each"."""
     return in_words((speed.running, speed.context))
-
-
-def _effect(interval: tuple[float, float, float]) -> str:
-    return f"{interval[0]:+.1%} [{interval[1]:+.1%}, {interval[2]:+.1%}]"
 
 
 def _cause(cause: Cause, share: Share | None, when: str, seen: bool) -> Iterator[str]:
@@ -139,7 +134,7 @@ def _cause(cause: Cause, share: Share | None, when: str, seen: bool) -> Iterator
 def _share(share: Share) -> str:
     assert share.effect is not None
     low, high = share.effect - share.half, share.effect + share.half
-    return _effect((math.expm1(share.effect), math.expm1(low), math.expm1(high)))
+    return effect_text(math.expm1(share.effect), math.expm1(low), math.expm1(high))
 
 
 def left_over(found: Regression) -> str:
@@ -149,12 +144,13 @@ def left_over(found: Regression) -> str:
     interval = (
         math.expm1(split.left), math.expm1(split.left - split.left_half), math.expm1(split.left + split.left_half),
     )  # fmt: skip
+    left = effect_text(*interval)
     if not any(share.effect is not None for share in split.shares):
-        return f"{_effect(interval)}: the whole change; no measured gain speaks for a part of it"
-    words = f"{_effect(interval)} unexplained"
+        return f"{left}: the whole change; no measured gain speaks for a part of it"
+    words = f"{left} unexplained"
     if not split.carries_over:
         return (
-            f"{_effect(interval)} to be explained: the shares come to more than was seen, so either they are smaller "
+            f"{left} to be explained: the shares come to more than was seen, so either they are smaller "
             "under this load than where they were measured, or something else made up for them"
         )
     if split.exceeds:

@@ -1,9 +1,10 @@
 """Who does the work. An engine gives a result for every job, in any order; what fails is tried again, then told."""
 
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from diagnoser.agent.scan.incidents import Settings
+from diagnoser.agent.scan.incidents import Settings, failed
 from diagnoser.agent.scan.work import Job, Result
 
 
@@ -28,18 +29,28 @@ class Engine(Protocol):
 
 
 class Tries:
-    """How often each job has failed, and how."""
+    """The jobs in line, and how often each has failed: those that failed come first."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, jobs: Iterable[Job], policy: Policy) -> None:
+        self._waiting = iter(jobs)
         self._policy = policy
-        self._failed: dict[str, int] = {}
+        self._again: deque[Job] = deque()
+        self._failed: Counter[str] = Counter()
 
-    def again(self, job: Job) -> bool:
-        """Note a failure; whether another attempt is due."""
-        self._failed[job.name] = self._failed.get(job.name, 0) + 1
-        return self._failed[job.name] < self._policy.attempts
+    def next(self) -> Job | None:
+        """The job whose turn it is; None where none waits now."""
+        return self._again.popleft() if self._again else next(self._waiting, None)
 
-    def told(self, reason: str) -> str:
-        """The sentence for the row of an incident that is given up."""
+    def ended(self, job: Job, result: Result | None, reason: str | None) -> Result | None:
+        """The result of a job; None where it failed, for ``reason``, and is tried again.
+
+        A job that failed too often has the row that says so.
+        """
+        if reason is None:
+            return result
+        self._failed[job.name] += 1
+        if self._failed[job.name] < self._policy.attempts:
+            self._again.append(job)
+            return None
         times = "once" if self._policy.attempts == 1 else f"{self._policy.attempts} times"
-        return f"{reason}, {times}; it is set apart: run `diagnose` on it alone"
+        return failed(job.incident, f"{reason}, {times}; it is set apart: run `diagnose` on it alone")

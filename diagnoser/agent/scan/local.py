@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -10,7 +9,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from diagnoser.agent.scan.engines import Policy, Tries
-from diagnoser.agent.scan.incidents import Settings, failed
+from diagnoser.agent.scan.incidents import Settings
 from diagnoser.agent.scan.work import Job, Result, work
 from diagnoser.agent.session import catalog_of
 
@@ -46,13 +45,12 @@ class LocalEngine:
         self, jobs: Iterable[Job], settings: Settings, policy: Policy
     ) -> Iterator[tuple[Job, Result]]:
         catalog_of(settings.options)
-        waiting, tries = iter(jobs), Tries(policy)
-        again: deque[Job] = deque()
+        tries = Tries(jobs, policy)
         team: list[_Worker] = []
         try:
             while True:
                 while len(team) < self._count or any(one.job is None for one in team):
-                    job = again.popleft() if again else next(waiting, None)
+                    job = tries.next()
                     if job is None:
                         break
                     free = next((one for one in team if one.job is None), None)
@@ -69,12 +67,9 @@ class LocalEngine:
                     if reason is not None:
                         team.remove(worker)
                         worker.end()
-                        if tries.again(job):
-                            again.append(job)
-                            continue
-                        result = failed(job.incident, tries.told(reason))
-                    assert result is not None
-                    yield job, result
+                    final = tries.ended(job, result, reason)
+                    if final is not None:
+                        yield job, final
         finally:
             for worker in team:
                 worker.end()

@@ -2,12 +2,11 @@
 
 import logging
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from diagnoser.agent.scan.engines import EngineError, Policy, Tries
-from diagnoser.agent.scan.incidents import Settings, failed
+from diagnoser.agent.scan.incidents import Settings
 from diagnoser.agent.scan.work import Job, Result, work
 
 _AHEAD = 2
@@ -45,13 +44,12 @@ class RayEngine:
         # Ray's own retries do not tell a poisoned file from a lost node; they are counted here.
         task = ray.remote(max_retries=0, num_cpus=1)(work)
         shared = ray.put(settings)
-        waiting, tries = iter(jobs), Tries(policy)
-        again: deque[Job] = deque()
+        tries = Tries(jobs, policy)
         running: dict[Any, tuple[Job, float]] = {}
         try:
             while True:
                 while len(running) < _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1))):
-                    job = again.popleft() if again else next(waiting, None)
+                    job = tries.next()
                     if job is None:
                         break
                     running[task.remote(job, shared)] = (job, time.monotonic())
@@ -62,14 +60,9 @@ class RayEngine:
                 late = [one for one, (_, began) in running.items() if now - began > policy.timeout_s]
                 for one in dict.fromkeys([*done, *late]):
                     job, _ = running.pop(one)
-                    result, reason = self._answer(one, late=one not in done)
-                    if reason is not None:
-                        if tries.again(job):
-                            again.append(job)
-                            continue
-                        result = failed(job.incident, tries.told(reason))
-                    assert result is not None
-                    yield job, result
+                    final = tries.ended(job, *self._answer(one, late=one not in done))
+                    if final is not None:
+                        yield job, final
         finally:
             for one in running:
                 ray.cancel(one, force=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from diagnoser.compare.effects import effect_text
 from diagnoser.experiment.change import Change, told
 from diagnoser.report.postmortem.timeline import Moment
 from diagnoser.sources import printable, redaction
@@ -19,7 +20,7 @@ class Look(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.verdict}, {self.effect:+.1%} [{self.low:+.1%}, {self.high:+.1%}]"
+        return f"{self.verdict}, {effect_text(self.effect, self.low, self.high)}"
 
 
 class Measured(NamedTuple):
@@ -44,8 +45,8 @@ class Proof(NamedTuple):
     def words(self) -> str:
         """The verdict in one clause."""
         last = self.looks[-1]
-        interval = f"{last.effect:+.1%} [{last.low:+.1%}, {last.high:+.1%}]"
-        return f"{last.verdict}: {self.change} changes {self.workload} by {interval}"
+        by = effect_text(last.effect, last.low, last.high)
+        return f"{last.verdict}: {self.change} changes {self.workload} by {by}"
 
 
 def proof_from(events: Sequence[Mapping[str, Any]], name: str) -> Proof | None:
